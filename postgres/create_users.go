@@ -54,6 +54,20 @@ func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) 
 	return stored, err
 }
 
+// inParts stores parts of a batch one after another, until one fails. It returns the results so
+// far, and the error.
+func inParts[T, R any](batch []T, size int, store func([]T) ([]R, error)) ([]R, error) {
+	var results []R
+	for part := range slices.Chunk(batch, size) {
+		stored, err := store(part)
+		results = append(results, stored...)
+		if err != nil {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
 // createOne stores a user with the first events in one round trip of a transaction. It waits as
 // long as an edit does for another transaction that stores the same user. When the id or the
 // external id is taken, the transaction is rolled back, because it may have stored the events.

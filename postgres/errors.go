@@ -18,7 +18,7 @@ import (
 //	the connection was lost before COMMIT                   repeats the operation on another connection
 //	42P01, 42703, 42883, 3F000, an object is missing        returns an error that matches almanac.ErrOutdated
 //	25006, the session may not write                        closes the connection, repeats on another
-//	57014, a statement took too long                        stores the batch in halves
+//	57014, a statement took too long                        stores halves of many users
 //	classes 22 and 23, P0001, a row was refused             stores the other rows of the batch
 //
 // Every other error is returned. The caller may repeat the call later. Repeating it at

@@ -181,34 +181,7 @@ func claimedAndDelivered(t *testing.T, pool *pgxpool.Pool, store *postgres.Store
 	return settlements
 }
 
-func TestABatchThatTakesTooLongIsSettledInParts(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	settlements := claimedAndDelivered(t, pool, store, 7)
-	_, err = pool.Exec(t.Context(), `
-		CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			IF (SELECT count(*) FROM updated) > 2 THEN RAISE EXCEPTION 'canceling statement' USING ERRCODE = '57014'; END IF;
-			RETURN NULL;
-		END $$;
-		CREATE TRIGGER dawdle AFTER UPDATE ON almanac.series REFERENCING NEW TABLE AS updated FOR EACH STATEMENT EXECUTE FUNCTION public.dawdle()`)
-	require.NoError(t, err)
-
-	settled, err := store.Settle(t.Context(), settlements)
-
-	require.NoError(t, err)
-	require.Len(t, settled, len(settlements))
-	for i, s := range settled {
-		require.NoError(t, s.Err)
-		require.Equal(t, settlements[i].Event.ID, s.Event.ID, "the answers are in order")
-		require.Equal(t, almanac.Completed, s.Event.Status)
-		require.NotNil(t, s.Successor)
-	}
-}
-
-func TestABatchOfOneThatTakesTooLongFails(t *testing.T) {
+func TestABatchThatTakesTooLongFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)

@@ -18,45 +18,22 @@ import (
 //
 // When the database refuses a row of the batch, each settlement is stored separately, so that
 // the refused row does not block the others. A successor that the database refuses is left out.
-// When a statement takes longer than the database allows, each half of the batch is stored
-// separately.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
-	settle, size := s.Settle, 0
-	switch {
-	case refused(err):
-		settle, size = s.settleAlone, 1
-	case stateOf(err) == queryCanceled && len(left) > 1:
-		size = (len(left) + 1) / 2
-	case err != nil:
-		return nil, err
-	default:
+	if err == nil {
 		return settled, nil
 	}
-	stored, err := inParts(left, size, func(part []int) ([]almanac.SettleResult, error) {
-		return settle(ctx, column(part, func(index int) almanac.Settlement { return settlements[index] }))
-	})
-	if err != nil {
+	if !refused(err) {
 		return nil, err
 	}
-	for i, index := range left {
-		settled[index] = stored[i]
+	for _, i := range left {
+		stored, err := s.settleAlone(ctx, []almanac.Settlement{settlements[i]})
+		if err != nil {
+			return nil, err
+		}
+		settled[i] = stored[0]
 	}
 	return settled, nil
-}
-
-// inParts stores parts of a batch one after another, until one fails. It returns the results so
-// far, and the error.
-func inParts[T, R any](batch []T, size int, store func([]T) ([]R, error)) ([]R, error) {
-	var results []R
-	for part := range slices.Chunk(batch, size) {
-		stored, err := store(part)
-		results = append(results, stored...)
-		if err != nil {
-			return results, err
-		}
-	}
-	return results, nil
 }
 
 // settleAlone stores a single settlement of a batch that was refused. If the database refuses it

@@ -65,7 +65,7 @@ var settlements = []mutation{
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/settle.go",
-		old:  "case refused(err):\n\t\tsettle, size", new: "case false:\n\t\tsettle, size",
+		old:  "if !refused(err) {\n\t\treturn nil, err", new: "if true {\n\t\treturn nil, err",
 		test: "postgres TestSettleStoresTheOthersWhenTheDatabaseRefusesOne",
 	},
 	{

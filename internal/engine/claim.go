@@ -34,8 +34,8 @@ func (s *slots) put(n int) {
 type claimer[T any] struct {
 	r      *run[T]
 	holder *holder[T]
-	claims int   // calls of Claim that failed in a row
-	size   int   // the most items of one claim after a failed one; zero means as many as Settings.MaxClaim
+	claims int // calls of Claim that failed in a row
+	size   callSize
 	looks  int   // calls of Until that failed in a row
 	empty  int   // claims in a row that got nothing although something was due
 	err    error // why once failed
@@ -72,26 +72,10 @@ func (c *claimer[T]) run(ctx, work context.Context) {
 
 // claimSize returns how many of n items to claim at once.
 func (c *claimer[T]) claimSize(n int) int {
-	for _, most := range []int{c.r.Settings.MaxClaim, c.size} {
-		if most > 0 {
-			n = min(n, most)
-		}
+	if most := c.r.Settings.MaxClaim; most > 0 {
+		n = min(n, most)
 	}
-	return n
-}
-
-// resize halves the size of claims after a failed one, because that may have taken too long. It
-// doubles the size again after a claim that took less than a quarter of its time: twice as many
-// items will be within their time, too.
-func (c *claimer[T]) resize(n int, took time.Duration, err error) {
-	switch {
-	case err != nil:
-		c.size = max(n/2, 1)
-	case c.size >= c.r.slots.size:
-		c.size = 0
-	case took < c.r.call()/4:
-		c.size *= 2
-	}
+	return c.size.of(n)
 }
 
 // claim takes at most n items and starts those that are due. It returns how many it got. On
@@ -99,7 +83,7 @@ func (c *claimer[T]) resize(n int, took time.Duration, err error) {
 func (c *claimer[T]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
 	asked := time.Now()
 	got, err := c.take(work, n, take)
-	c.resize(n, time.Since(asked), err)
+	c.size.note(n, time.Since(asked) < c.r.call()/4, err)
 	if err == nil {
 		c.claims = 0
 		return got, true

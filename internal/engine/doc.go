@@ -18,8 +18,9 @@
 // that the engine releases because Run was asked to stop.
 //
 // An item keeps its slot from the claim until its result is stored. A store that cannot
-// settle therefore stops further claims, and memory stays bounded. An item that Claim
-// returns leads to one settled result. The engine logs each exception as an error:
+// settle therefore stops further claims, and memory stays bounded. After a failed call, the next
+// call of Claim or Settle has half as many items, because the call may have taken too long. An
+// item that Claim returns leads to one settled result. The engine logs each exception as an error:
 //
 //   - the item's lease ended before the item could start;
 //   - Claim returned more items than it was asked for;

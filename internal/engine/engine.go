@@ -215,7 +215,7 @@ func (e *Engine[T]) Run(ctx context.Context) error {
 
 	var actors actorGroup
 	holder := newHolder(r)
-	claimer := &claimer[T]{r: r, holder: holder}
+	claimer := &claimer[T]{r: r, holder: holder, size: callSize{full: r.slots.size}}
 	actors.all.Go(func() { // when Claim ends the goroutine, the holder releases what it holds
 		defer r.busy.leave()
 		defer close(holder.incoming)
@@ -230,7 +230,7 @@ func (e *Engine[T]) Run(ctx context.Context) error {
 	settlers, gathering := make([]settler[T], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
 	var settling actorGroup
 	for i := range settlers {
-		settlers[i] = settler[T]{r: r, tracker: &r.settling[i], gathering: gathering}
+		settlers[i] = settler[T]{r: r, tracker: &r.settling[i], gathering: gathering, size: callSize{full: e.Settings.Batch}}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
 	settled := make(chan struct{}) // closed when no result can be postponed any more
@@ -302,7 +302,7 @@ func newRun[T any](e *Engine[T], stopped <-chan struct{}) *run[T] {
 		trackers: trackers{settling: make([]tracker, settlers+1), tasks: make([]tracker, len(e.Tasks))},
 	}
 	r.runners = &runners[T]{r: r}
-	r.postponer = &postponer[T]{settler: settler[T]{r: r, tracker: &r.settling[settlers]}}
+	r.postponer = &postponer[T]{settler: settler[T]{r: r, tracker: &r.settling[settlers], size: callSize{full: e.Settings.Batch}}}
 	return r
 }
 

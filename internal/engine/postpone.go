@@ -84,9 +84,10 @@ func (p *postponer[T]) run(ctx context.Context, over <-chan struct{}) {
 func (p *postponer[T]) due(now time.Time) (batch []postponed[T], wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	most := p.settler.size.of(p.settler.r.Settings.Batch)
 	kept := p.waiting[:0]
 	for _, one := range p.waiting {
-		if !now.Before(one.again) && len(batch) < p.settler.r.Settings.Batch {
+		if !now.Before(one.again) && len(batch) < most {
 			batch = append(batch, one)
 			continue
 		}

@@ -13,8 +13,9 @@ type settler[T any] struct {
 	r         *run[T]
 	tracker   *tracker
 	gathering chan struct{} // full while one of the settlers gathers
-	limit     time.Time     // when to stop trying, once no more results come; zero before
-	err       error         // returned by Run: results discarded since Run was asked to stop
+	size      callSize
+	limit     time.Time // when to stop trying, once no more results come; zero before
+	err       error     // returned by Run: results discarded since Run was asked to stop
 }
 
 // run ends once r.last is closed and all earlier results are dealt with.
@@ -72,30 +73,34 @@ func (s *settler[T]) fill(batch []finished[T]) []finished[T] {
 	return batch
 }
 
-// settle stores batch and frees its slots. It tries again until the batch is stored or
-// discarded.
+// settle stores batch, in one call unless a call has failed, and frees its slots. It tries
+// again until all results are stored or discarded.
 func (s *settler[T]) settle(ctx context.Context, batch []finished[T]) {
 	defer s.tracker.idle() // the batch is stored or discarded
-	for failures := 1; ; failures++ {
+	failures := 0
+	for len(batch) > 0 {
 		s.checkLast()
-		later, err := s.try(ctx, batch)
+		n := s.size.of(len(batch))
+		later, err := s.try(ctx, batch[:n])
 		if err == nil {
 			s.checkLast()
 			if s.draining() {
 				s.limit = time.Now().Add(s.r.Leases.TTL) // the store works: go on
 			}
-			left, stored := split(batch, later)
+			left, stored := split(batch[:n], later)
 			s.free(stored)
 			if len(left) > 0 {
 				s.r.postponer.add(left)
 			}
-			return
+			batch, failures = batch[n:], 0
+			continue
 		}
 
 		batch = s.discard(ctx, batch, err)
 		if len(batch) == 0 {
 			return
 		}
+		failures++
 		wait := min(s.r.backoff(failures), time.Until(s.end(batch)))
 		s.r.log.WarnContext(ctx, "settle failed", "error", err, "results", len(batch), "retry_in", wait)
 		s.sleep(ctx, wait)
@@ -116,7 +121,9 @@ func (s *settler[T]) try(ctx context.Context, batch []finished[T]) (later []int,
 		results[i] = o.result
 	}
 	s.tracker.try()
+	asked := time.Now()
 	later, err = s.r.Settle(ctx, results)
+	s.size.note(len(batch), time.Since(asked) < s.r.call()/4, err)
 	s.tracker.tried(err)
 	return later, err
 }

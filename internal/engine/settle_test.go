@@ -201,3 +201,70 @@ func TestSettle_discardsOnlyResultsWhoseLeaseHasEnded(t *testing.T) {
 		stopClean(t, stop)
 	})
 }
+
+// A call with many results exceeds its deadline, for example because their successors take long
+// to plan. Calls with fewer results make progress.
+func TestSettle_storesFewerResultsAfterACallThatTookTooLong(t *testing.T) {
+	t.Parallel()
+	for name, postponed := range map[string]bool{"results": false, "postponed results": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const items, slow = 100, 70 // the deadline is ten seconds
+				s := newStore()
+				for id := range items {
+					s.add(soon(id, 0, 0))
+					s.locked[id] = postponed
+				}
+				e := s.engine()
+				e.Settings.Slots, e.Settings.Batch, e.Settings.Linger = 2*items, items, time.Second
+				var sizes []int
+				e.Settle = func(ctx context.Context, results []item) ([]int, error) {
+					takes := time.Millisecond
+					s.mu.Lock()
+					for _, r := range results {
+						if r.id < slow && !s.locked[r.id] {
+							takes += time.Second
+						}
+					}
+					sizes = append(sizes, len(results))
+					s.mu.Unlock()
+					select {
+					case <-time.After(takes):
+						return s.settle(ctx, results)
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+				stop := begin(t, e)
+				s.pass(2 * time.Second)
+				s.unlock()
+				s.pass(10 * time.Minute)
+
+				if len(s.settled) != items {
+					t.Errorf("%d of %d results are stored, in calls with %v", len(s.settled), items, sizes)
+				}
+				for id, outcome := range s.settled {
+					if outcome != "done" {
+						t.Errorf("result %d is stored as %q, want once", id, outcome)
+					}
+				}
+				if got := s.log.count("level=ERROR"); got != 0 {
+					t.Errorf("%d errors logged, want none: nothing was given up", got)
+				}
+				for id := range items {
+					s.add(soon(items+id, 0, 0))
+				}
+				s.pass(time.Minute)
+				for id := range items {
+					s.add(soon(2*items+id, 0, 0))
+				}
+				s.pass(time.Minute)
+				if last := sizes[len(sizes)-1]; last != items && !postponed {
+					t.Errorf("the last call has %d results, want %d again: %v", last, items, sizes)
+				}
+				stopClean(t, stop)
+			})
+		})
+	}
+}
