@@ -284,3 +284,23 @@ func TestNewRefusesWrongArguments(t *testing.T) {
 	_, err := New(h.scheduler, h.repository, AllowAll(), WithHealth(nil), WithMonitor(nil), WithTrail(nil), WithContext(context.Background()))
 	require.NoError(t, err, "these have defaults")
 }
+
+// A route without a user or an event in its path is about all users. The wrapper look checks
+// it, so a route that lacks the wrapper fails here.
+func TestEveryPageAboutAllUsersNeedsALook(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, allExcept(Look))
+	for _, one := range new(dashboard).routes() {
+		if one.method != http.MethodGet || strings.Contains(one.path, "{id}") {
+			continue
+		}
+		target := strings.NewReplacer("{$}", "", "{date}", "2027-03-15", "{name...}", "Europe/London").Replace(one.path)
+		status, _ := h.get(t, target)
+		require.Equal(t, http.StatusForbidden, status, one.path)
+	}
+	d := h.Handler.(*dashboard)
+	for name, do := range d.livePages() {
+		_, err := do(d.requestOf(httptest.NewRequest(http.MethodGet, "http://localhost/live", nil), ""))
+		require.ErrorContains(t, err, "You may not do this: look.", name)
+	}
+}
