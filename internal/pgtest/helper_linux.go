@@ -75,7 +75,8 @@ func (c goCommand) attach() (source, error) {
 	}
 	var said announcement
 	if err := json.Unmarshal(text, &said); err != nil {
-		return source{}, fmt.Errorf("pgtest: the helper said %q: %w", text, err)
+		err = fmt.Errorf("pgtest: the helper said %q: %w", text, err)
+		return source{}, errors.Join(err, os.Remove(c.file())) // which a helper that ended early left
 	}
 	if said.Error != "" {
 		return source{}, errors.New(said.Error)

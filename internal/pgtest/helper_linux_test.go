@@ -26,8 +26,9 @@ type goCommand struct {
 	output    bytes.Buffer
 }
 
-// startGo starts a go command whose processes run the tests of this package that the flags select.
-func startGo(t *testing.T, flags ...string) *goCommand {
+// startGo starts a go command whose processes run the tests of this package that the flags select,
+// or misbehave.
+func startGo(t *testing.T, sabotaged string, flags ...string) *goCommand {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "go")
 	require.NoError(t, os.Symlink(os.Args[0], name))
@@ -36,7 +37,7 @@ func startGo(t *testing.T, flags ...string) *goCommand {
 	c := &goCommand{Cmd: exec.CommandContext(ctx, name, flags...), temporary: t.TempDir()}
 	require.NoError(t, os.Chmod(filepath.Dir(c.temporary), 0o711)) // the server may have another account
 	require.NoError(t, os.Chmod(c.temporary, 0o777))
-	c.Env = append(os.Environ(), "TMPDIR="+c.temporary,
+	c.Env = append(os.Environ(), "TMPDIR="+c.temporary, sabotage+"="+sabotaged,
 		pgtest.DatabaseVariable+"=", pgtest.PoolerVariable+"=", pgtest.ImageVariable+"=", "DOCKER_HOST=unix:///nowhere")
 	c.Stdout, c.Stderr = &c.output, &c.output
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -77,7 +78,7 @@ var place = regexp.MustCompile(`(?m)^pgtest: .*, data in (\S+), port \d+$`)
 
 func TestProcessesOfAGoCommandShareAServer(t *testing.T) {
 	t.Parallel()
-	c := startGo(t, "-test.run=^TestURL_(isANewMigratedDatabase|usesOneTemplate)$")
+	c := startGo(t, "", "-test.run=^TestURL_(isANewMigratedDatabase|usesOneTemplate)$")
 	require.NoError(t, c.Wait())
 
 	lines := place.FindAllString(c.output.String(), -1)
@@ -97,7 +98,7 @@ func TestTheSharedServerEndsWithItsGoCommand(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startGo(t, "-test.run=^TestURL_isANewMigratedDatabase$", "-test.failfast", "-test.count=1000")
+			c := startGo(t, "", "-test.run=^TestURL_isANewMigratedDatabase$", "-test.failfast", "-test.count=1000")
 			server := c.server(t)
 
 			require.NoError(t, end(c.Process.Pid))
@@ -107,4 +108,13 @@ func TestTheSharedServerEndsWithItsGoCommand(t *testing.T) {
 			c.requireNoFiles(t)
 		})
 	}
+}
+
+func TestAHelperThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := startGo(t, "fail as the helper", "-test.run=^TestURL_isANewMigratedDatabase$")
+	require.NoError(t, c.Wait())
+
+	require.Equal(t, processes, strings.Count(c.output.String(), `pgtest: the helper said "no disk\n"`), c.output.String())
+	c.requireNoFiles(t)
 }

@@ -26,6 +26,11 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(sabotage) {
 	case "leak a goroutine":
 		go func() { select {} }()
+	case "fail as the helper":
+		if os.Getenv("ALMANAC_TEST_HELPER") != "" {
+			fmt.Println("no disk")
+			os.Exit(1)
+		}
 	case "forget Main":
 		os.Exit(m.Run())
 	}
