@@ -64,43 +64,51 @@
 // rules of time zones come from the zone data of the program. To embed zone data, import
 // time/tzdata in the program, not in a library.
 //
-// # Names by subject
+// # What a host gives
 //
-//   - Users: [User], [Profile], [ProfileChange], [DateOfBirth], [NewUser]; created, edited
-//     and deleted by a [Planner] ([UserWithEvents], [UpdateUserResult], [DeleteOptions],
-//     [DeleteResult]); many at once ([CreateUsersOptions],
-//     [CreateUsersResult], [Refusal], [BackfillOptions], [BackfillResult]); their opt-outs
-//     ([OptOut]); [calendar.QuietHours].
-//   - Events: [Event] with [Status], [Series], [Origin], [OriginKind], [IdempotencyKey];
-//     planned from an [Occurrence], ahead in a [PreviewResult]; selected by a [Spec] ([And], [Or], [Not], [ForUser],
-//     [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue], [ForReason]).
-//   - Handlers: [EventHandler], in a [Registry]; ready-made: [Birthday], [Anniversary],
-//     [Recurring], [OneOff], [Reminder] with [Appointment]; with further methods:
-//     [MultiSeries], [Follower] with [FollowUp], [Executor], [Timeouter], [Retrier] with
-//     [RetryPolicy], [CatchUpper] with [CatchUp], [Mandatory]; [Execution] has the methods
-//     of the last four.
-//   - Running: [Scheduler], made with [Option] values; [Runner] ([RunOnceOptions],
-//     [RunOnceResult]); [Health] with [Failure]; [Missed], the events that a downtime
-//     delayed; [Limit], for one type of event.
-//   - Delivery: [Deliverer] and [DelivererFunc] of a [Channel]; [Delivery]; [Middleware];
-//     [Checks] of [Check] values, before the delivery.
-//   - Operations: single events ([ScheduleAtOptions], [ScheduleAtResult]); [Operator],
-//     which cancels, runs and requeues ([CancelOptions], [CancelResult], [RunNowOptions],
-//     [RequeueOptions]) and pauses ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
-//     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail. Package ops has what
-//     operators need beside a scheduler: statistics, and operations on many events.
-//   - Observing: [Observer], [Hooks], [ObserverFunc]; [Notice] with [NoticeKind] and
-//     [ReleaseCause] or [FailureCause]; [ClaimMeasurer] with [ClaimMeasurement]; [UpdateMeasurer] with
-//     [UpdateMeasurement] and [UpdateKind].
-//   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError],
-//     [*NotFoundError], [*ExternalIDTakenError], [*OptimisticLockError],
-//     [*InvalidStateTransitionError], [*SuccessorError], [*MaxRetriesExceededError],
-//     [*NoDelivererError], [*UnsupportedEventTypeError].
-//   - Storage: [Repository], composed of [UserRepository], [EventRepository],
-//     [ClaimRepository], [MaintenanceRepository] and [Timekeeper].
-//   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey],
-//     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
-//     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
-//     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
-//     [ZoneRecord]; [Setting].
+//   - Users: a [Profile], changed by a [ProfileChange]; an [OptOut]; [calendar.QuietHours].
+//   - Handlers: [EventHandler], in a [Registry]; ready-made: [Birthday], [Anniversary], [Recurring],
+//     [OneOff], and [Reminder] with [Appointment]. Each returns an [Occurrence], and embeds an
+//     [Execution] with [RetryPolicy] and [CatchUp].
+//   - Deliverers: [Deliverer] or [DelivererFunc] of a [Channel], which get a [Delivery].
+//   - Settings: each [Option]. The calls of a scheduler have options of their own:
+//     [CreateUsersOptions], [BackfillOptions], [DeleteOptions], [ScheduleAtOptions],
+//     [ReconcileOptions], [RunOnceOptions], [CancelOptions], [RunNowOptions], [RequeueOptions].
+//
+// # What a host gets
+//
+//   - A [Scheduler]: [Planner] creates, edits and deletes users with their events, [Operator]
+//     cancels, runs, requeues and pauses, and [Runner] delivers.
+//   - Users: [User] with [DateOfBirth]; [UserWithEvents], [UpdateUserResult], [DeleteResult],
+//     [CreateUsersResult] and [BackfillResult] with [Refusal].
+//   - Events: [Event] with [Status], [Series], [Origin], [OriginKind] and [IdempotencyKey];
+//     [PreviewResult], [ScheduleAtResult], [CancelResult], [Pause]. They are found by a [Spec]
+//     ([And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready],
+//     [Overdue], [ForReason]).
+//   - Of a run: [Health] with [Failure]; [Missed], the events that a downtime delayed;
+//     [RunOnceResult]; [ReconcileResult] with [ZoneReport], for new zone rules.
+//   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
+//     [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
+//     [*SuccessorError], [*MaxRetriesExceededError], [*NoDelivererError],
+//     [*UnsupportedEventTypeError].
+//
+// # What a host may add
+//
+//   - To a handler: the methods of [Configurer], [MultiSeries], [Follower] with [FollowUp], or
+//     [Executor].
+//   - To a delivery: a [Check] of the [Checks] before it; functions around it ([WithMiddleware]); a
+//     [Limit] of its type.
+//   - An [Observer], [ObserverFunc] or [Hooks], which get a [Notice] with a [NoticeKind], a
+//     [ReleaseCause] or a [FailureCause]; a [Measurer], which gets a [Measurement] with a
+//     [MeasurementKind].
+//
+// For operators, package ops has statistics, and operations on many events. See also
+// [WithPrincipal], for the audit trail.
+//
+// For implementers of a store, see [Repository]. Its parts are [UserRepository],
+// [EventRepository], [ClaimRepository], [MaintenanceRepository] and [Timekeeper]; their arguments
+// and results are [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult],
+// [AddEventsResult], [ClaimRequest], [ClaimResult], [ConfirmResult], [Settlement] with [Outcome],
+// [SettleResult], [StalledSeries], [Page] with [Order] and [Cursor], [UserFilter], [List],
+// [PruneResult], [ZoneBook] of [ZoneRecord], and [Setting].
 package almanac

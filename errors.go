@@ -303,8 +303,8 @@ func (e *snoozeError) Error() string {
 }
 
 // ErrorType classifies the result of an attempt at a delivery for metrics and traces, which a
-// [Middleware] measures. ctx is the context of the attempt, and err is what the attempt
-// returned. ErrorType returns "" for nil, and otherwise the first of these that applies:
+// middleware measures (see [WithMiddleware]). ctx is the context of the attempt, and err is what
+// the attempt returned. ErrorType returns "" for nil, and otherwise the first of these that applies:
 //
 //   - "canceled": ctx ended before its deadline, because the process stops or the lease was
 //     lost. The event is not at fault.

@@ -84,7 +84,7 @@ func (s *scheduler) requeuedBefore(ctx context.Context, e Event, r Roster) error
 		if err != nil {
 			return err
 		}
-		again = found.Events
+		again = found.Items
 	}
 	if i := slices.IndexFunc(again, repeats); i >= 0 {
 		return fmt.Errorf("%w: event %s was requeued before, as event %s", ErrExists, e.ID, again[i].ID)

@@ -77,42 +77,33 @@ func ExampleDelivererFunc() {
 	// Output: no such mailbox true
 }
 
-// hasty sets every part of its execution.
+// hasty makes one attempt of up to three seconds, because a second one would come in the night. An
+// event that is more than one hour late after a downtime is not delivered.
 type hasty struct{ fireworks }
 
-func (hasty) Timeout() time.Duration     { return 3 * time.Second }
-func (hasty) Retry() almanac.RetryPolicy { return almanac.RetryPolicy{Attempts: 1} }
-func (hasty) CatchUp() almanac.CatchUp   { return almanac.CatchUp{SkipOlder: time.Hour} }
-
-// The context of an attempt ends after the handler's timeout.
-func ExampleTimeouter() {
-	var h almanac.Timeouter = hasty{}
-	patiently := almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
-		deadline, _ := ctx.Deadline()
-		fmt.Println("has", time.Until(deadline), "which is", h.Timeout())
-		return nil
-	})
-	overAYear(new(almanactest.Recorder), []almanac.EventHandler{hasty{}}, almanac.WithDeliverer("sky", patiently))
-	// Output: has 3s which is 3s
+func (hasty) Settings() almanac.Execution {
+	return almanac.Execution{
+		AttemptTimeout: 3 * time.Second,
+		RetryPolicy:    almanac.RetryPolicy{Attempts: 1},
+		CatchUpPolicy:  almanac.CatchUp{SkipOlder: time.Hour},
+	}
 }
 
-// One attempt is enough if a second attempt would come in the night.
-func ExampleRetrier() {
-	var h almanac.Retrier = hasty{}
-	fmt.Println("attempts:", h.Retry().Attempts)
-	damp := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+// The context of an attempt ends after the handler's timeout.
+func ExampleConfigurer() {
+	damp := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
+		deadline, _ := ctx.Deadline()
+		fmt.Println("has", time.Until(deadline))
 		return errors.New("damp")
 	})}
 	overAYear(damp, []almanac.EventHandler{hasty{}}, almanac.WithDeliverer("sky", damp))
 	// Output:
-	// attempts: 1
+	// has 3s
 	// 2000-07-14T22:00:00 FIREWORKS {"text":"Look up, Ada! It is 22:00:00"} damp
 }
 
 // An event that is more than one hour late after a downtime is not delivered.
-func ExampleCatchUpper() {
-	var h almanac.CatchUpper = hasty{}
-	fmt.Println("skips what is older than", h.CatchUp().SkipOlder)
+func ExampleConfigurer_catchUp() {
 	synctest.Test(new(testing.T), func(t *testing.T) { // from 2000-01-01 on, in virtual time
 		missed := almanac.Hooks{Failed: func(_ context.Context, e almanac.Event) { fmt.Println(e.OccurrenceKey, e.FailureReason) }}
 		rehearsal := almanactest.Rehearse(t, must(almanac.NewRegistry(hasty{})),
@@ -123,7 +114,6 @@ func ExampleCatchUpper() {
 		rehearsal.For(time.Hour)
 	})
 	// Output:
-	// skips what is older than 1h0m0s
 	// 2000 missed: 12h0m0s after its instant, more than 1h0m0s
 }
 

@@ -96,7 +96,7 @@ func ExampleRunOnceOptions() {
 // gauge is an observer of the claims that find events.
 type gauge struct{ almanac.Hooks }
 
-func (gauge) MeasureClaim(_ context.Context, m almanac.ClaimMeasurement) {
+func (gauge) Measure(_ context.Context, m almanac.Measurement) {
 	if m.Found > 0 {
 		fmt.Println(m.Found, "of at most", m.BatchSize, m.Err)
 	}
@@ -104,7 +104,7 @@ func (gauge) MeasureClaim(_ context.Context, m almanac.ClaimMeasurement) {
 
 // An observer that has the method is notified of each claim. This one was made ahead of
 // the event's instant, for which half of the workers may be taken.
-func ExampleClaimMeasurer() {
+func ExampleMeasurer() {
 	overAYear(new(almanactest.Recorder), []almanac.EventHandler{almanac.Birthday{}}, almanac.WithObserver(gauge{}), almanac.WithWorkers(10))
 	// Output:
 	// 1 of at most 5 <nil>
@@ -114,12 +114,12 @@ func ExampleClaimMeasurer() {
 // rates is an observer of versioned updates and their conflicts.
 type rates struct{ almanac.Hooks }
 
-func (rates) MeasureUpdate(_ context.Context, m almanac.UpdateMeasurement) {
+func (rates) Measure(_ context.Context, m almanac.Measurement) {
 	fmt.Printf("%s: %d stored, %d in conflict\n", m.Kind, m.Stored, m.Conflicts)
 }
 
 // An edit of a version that is no longer the stored one is a conflict.
-func ExampleUpdateMeasurer() {
+func ExampleMeasurer_conflicts() {
 	ctx := context.Background()
 	scheduler, _ := birthdaysIn(almanac.WithObserver(rates{}))
 	ada, tokyo := must(scheduler.CreateUser(ctx, adaInLondon)), "Asia/Tokyo"

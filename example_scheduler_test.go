@@ -93,7 +93,7 @@ func ExampleHealth() {
 
 func ExampleRetryPolicy() {
 	patient := almanac.Birthday{Execution: almanac.Execution{RetryPolicy: almanac.PatientRetry()}}
-	fmt.Println(patient.Retry().Attempts, patient.Retry().First)
+	fmt.Println(patient.RetryPolicy.Attempts, patient.RetryPolicy.First)
 	_, err := almanac.NewRegistry(almanac.Birthday{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{Factor: 0.5}}})
 	fmt.Println(err)
 	// Output:

@@ -97,7 +97,7 @@ func ExampleLimit() {
 }
 
 // A middleware sees every delivery and its error; this one refuses one type.
-func ExampleMiddleware() {
+func ExampleWithMiddleware() {
 	refusing := func(next almanac.Deliverer) almanac.Deliverer {
 		return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 			if d.Event.Type == almanac.TypeBirthday {

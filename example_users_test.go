@@ -166,7 +166,7 @@ func ExamplePage() {
 			panic(err)
 		}
 		var days []int
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			days = append(days, e.Due.Day())
 		}
 		fmt.Println(days)

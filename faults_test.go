@@ -574,7 +574,7 @@ func (s *stage) end() {
 func (s *stage) events(t *testing.T) []almanac.Event {
 	found, err := s.repository.Find(t.Context(), nil, almanac.Page{Limit: 1000})
 	require.NoError(t, err)
-	return found.Events
+	return found.Items
 }
 
 func (s *stage) drained(t *testing.T) bool {

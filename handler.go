@@ -18,9 +18,8 @@ import (
 // concurrent use, and must not keep state between calls. Only [NewEvent] makes events, so no
 // handler can get an instant or an idempotency key wrong.
 //
-// A handler can have more abilities, by the methods of [Timeouter], [Retrier],
-// [CatchUpper], [Mandatory], [MultiSeries], [Follower] or [Executor]. Embed an [Execution]
-// to get the first four.
+// A handler can have more abilities, by the methods of [Configurer], [MultiSeries],
+// [Follower] or [Executor]. Embed an [Execution] to get the first.
 type EventHandler interface {
 	// EventType returns the handler's event type, such as "BIRTHDAY". It has 1 to 50
 	// bytes and never changes.
@@ -96,13 +95,6 @@ type DelivererFunc func(ctx context.Context, d Delivery) error
 // Deliver calls f.
 func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f(ctx, d) }
 
-// Middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor], for
-// example to measure, to trace or to refuse deliveries. The result must behave as a
-// Deliverer must. Middleware is called once for each event type when Run starts. So a host
-// adds steps around deliveries by functions, and derives no handler from a base type.
-// [ErrorType] classifies what next returned.
-type Middleware func(next Deliverer) Deliverer
-
 // Executor is the ability of a handler to make the attempts itself, instead of a
 // channel's deliverer. The contract is that of [Deliverer].
 type Executor interface {
@@ -110,25 +102,11 @@ type Executor interface {
 	Execute(ctx context.Context, d Delivery) error
 }
 
-// Timeouter is the ability of a handler to limit the time of one attempt.
-type Timeouter interface {
-	// Timeout returns how long one attempt may take. Then the context of the attempt
-	// ends. An attempt that does not return within five seconds after that is stuck (see
-	// [Health]). Zero means 20 seconds.
-	Timeout() time.Duration
-}
-
-// Retrier is the ability of a handler to set how often its events are tried, and when.
-type Retrier interface {
-	// Retry returns the policy. Zero in a field of the policy means its default.
-	Retry() RetryPolicy
-}
-
-// CatchUpper is the ability of a handler to say what happens to occurrences that passed
-// during a long downtime.
-type CatchUpper interface {
-	// CatchUp returns the policy. The zero CatchUp is the default policy.
-	CatchUp() CatchUp
+// Configurer is the ability of a handler to say how its events are executed.
+type Configurer interface {
+	// Settings returns the settings. Zero in a field means its default. The result never
+	// changes.
+	Settings() Execution
 }
 
 // RetryPolicy says how often an event is tried, and the waits between the attempts. Zero
@@ -202,27 +180,24 @@ type CatchUp struct {
 	SkipTried bool
 }
 
-// Execution says how a handler's events are executed. Embed it to give a handler the
-// abilities [Timeouter], [Retrier], [CatchUpper] and [Mandatory]. The zero Execution means
-// the defaults.
+// Execution says how a handler's events are executed. Embed it to make a handler a
+// [Configurer]. The zero Execution means the defaults.
 type Execution struct {
-	AttemptTimeout  time.Duration // see Timeouter
-	RetryPolicy     RetryPolicy   // see Retrier
-	CatchUpPolicy   CatchUp       // see CatchUpper
-	OverrideOptOuts bool          // see Mandatory
+	// AttemptTimeout is how long one attempt may take. Then the context of the attempt ends.
+	// An attempt that does not return within five seconds after that is stuck (see [Health]).
+	// Zero means 20 seconds.
+	AttemptTimeout time.Duration
+	// RetryPolicy says how often events are tried, and when.
+	RetryPolicy RetryPolicy
+	// CatchUpPolicy says what happens to occurrences that passed during a long downtime.
+	CatchUpPolicy CatchUp
+	// OverrideOptOuts makes events owed to users who have opted out of them, as for notices
+	// that the law requires. The default is false.
+	OverrideOptOuts bool
 }
 
-// Timeout returns x.AttemptTimeout.
-func (x Execution) Timeout() time.Duration { return x.AttemptTimeout }
-
-// Retry returns x.RetryPolicy.
-func (x Execution) Retry() RetryPolicy { return x.RetryPolicy }
-
-// CatchUp returns x.CatchUpPolicy.
-func (x Execution) CatchUp() CatchUp { return x.CatchUpPolicy }
-
-// Mandatory returns x.OverrideOptOuts.
-func (x Execution) Mandatory() bool { return x.OverrideOptOuts }
+// Settings returns x.
+func (x Execution) Settings() Execution { return x }
 
 // Registry finds the handler of an event type. Its content never changes, so it is safe
 // for concurrent use.
@@ -300,18 +275,17 @@ func fixedChannel(h EventHandler) Channel {
 	return c
 }
 
-// executionOf returns what a handler's abilities say, with the defaults filled in.
+// givenExecution returns a handler's settings as it says them.
+func givenExecution(h EventHandler) Execution {
+	if c, ok := h.(Configurer); ok {
+		return c.Settings()
+	}
+	return Execution{}
+}
+
+// executionOf returns a handler's settings, with the defaults filled in.
 func executionOf(h EventHandler) Execution {
-	var x Execution
-	if t, ok := h.(Timeouter); ok {
-		x.AttemptTimeout = t.Timeout()
-	}
-	if r, ok := h.(Retrier); ok {
-		x.RetryPolicy = r.Retry()
-	}
-	if c, ok := h.(CatchUpper); ok {
-		x.CatchUpPolicy = c.CatchUp()
-	}
+	x := givenExecution(h)
 	if x.AttemptTimeout == 0 {
 		x.AttemptTimeout = 20 * time.Second
 	}

@@ -71,10 +71,10 @@ func checkBefore(days int) error {
 	return nil
 }
 
-// CatchUp returns b.CatchUpPolicy. If Before is not zero, an event may be late until about
-// the birthday, and is tried until then: by Before days of 24 hours, less one hour. A
-// SkipOlder of the policy holds instead.
-func (b Birthday) CatchUp() CatchUp { return announcedInTime(b.CatchUpPolicy, b.Before) }
+// Settings returns b.Execution. If Before is not zero, the CatchUpPolicy has another default: an
+// event may be late until about the birthday, and is tried until then, by Before days of 24
+// hours, less one hour. A SkipOlder of the policy holds instead.
+func (b Birthday) Settings() Execution { return announcedInTime(b.Execution, b.Before) }
 
 // Next returns the user's first birthday strictly after the given instant, or what
 // announces it. The day of birth counts as a birthday. The error matches
@@ -158,8 +158,8 @@ func (a Anniversary) EventType() string { return orElse(a.Type, TypeAnniversary)
 // valid returns what NewRegistry refuses.
 func (a Anniversary) valid() error { return errors.Join(checkBefore(a.Before), a.Policies.Check()) }
 
-// CatchUp returns a.CatchUpPolicy, or for Before the default of [Birthday].CatchUp.
-func (a Anniversary) CatchUp() CatchUp { return announcedInTime(a.CatchUpPolicy, a.Before) }
+// Settings returns a.Execution, or for Before the defaults of [Birthday].Settings.
+func (a Anniversary) Settings() Execution { return announcedInTime(a.Execution, a.Before) }
 
 // Next returns the first anniversary strictly after the given instant, or what announces
 // it. The error is a [*ValidationError] if the attribute is not a date.
@@ -304,14 +304,14 @@ func payloadOf(payload any, err error) (json.RawMessage, error) {
 	return json.Marshal(payload)
 }
 
-// announcedInTime returns p with a limit on how late an announcement may be, also after a
+// announcedInTime returns x with a limit on how late an announcement may be, also after a
 // failed attempt: until about an hour before what it announces. The hour is for clocks that
 // go forward meanwhile.
-func announcedInTime(p CatchUp, days int) CatchUp {
-	if days > 0 && p.SkipOlder == 0 {
+func announcedInTime(x Execution, days int) Execution {
+	if p := &x.CatchUpPolicy; days > 0 && p.SkipOlder == 0 {
 		p.SkipOlder, p.SkipTried = time.Duration(days)*24*time.Hour-time.Hour, true
 	}
-	return p
+	return x
 }
 
 // inDays returns how a message says that something is some days ahead.

@@ -147,9 +147,8 @@ func TestBirthdayIsExecutedAsItsSettingsSay(t *testing.T) {
 
 	b := almanac.Birthday{Execution: almanac.Execution{AttemptTimeout: time.Second, RetryPolicy: almanac.PatientRetry(), CatchUpPolicy: almanac.CatchUp{All: true}}}
 	var h almanac.EventHandler = b
-	timeouter, retrier, catchUpper := h.(almanac.Timeouter), h.(almanac.Retrier), h.(almanac.CatchUpper)
-	if timeouter.Timeout() != time.Second || retrier.Retry() != almanac.PatientRetry() || !catchUpper.CatchUp().All {
-		t.Errorf("an embedded Execution is %v, %+v, %+v", timeouter.Timeout(), retrier.Retry(), catchUpper.CatchUp())
+	if got := h.(almanac.Configurer).Settings(); got != b.Execution {
+		t.Errorf("settings %+v, want %+v", got, b.Execution)
 	}
 }
 
@@ -264,8 +263,8 @@ func TestAnniversaryObeysItsSettings(t *testing.T) {
 	if got, want := string(payload), `{"message":"Ada, 6ns","years":6}`; err != nil || got != want {
 		t.Errorf("Payload = %s, %v; want %s", got, err, want)
 	}
-	if a.EventType() != "HIRED" || a.Channel(almanac.Event{}) != "sms" || almanac.Timeouter(a).Timeout() != time.Second {
-		t.Errorf("type %q, channel %q, timeout %v; want HIRED by sms within a second", a.EventType(), a.Channel(almanac.Event{}), a.Timeout())
+	if a.EventType() != "HIRED" || a.Channel(almanac.Event{}) != "sms" || almanac.Configurer(a).Settings().AttemptTimeout != time.Second {
+		t.Errorf("type %q, channel %q, timeout %v; want HIRED by sms within a second", a.EventType(), a.Channel(almanac.Event{}), a.AttemptTimeout)
 	}
 }
 
@@ -476,11 +475,11 @@ func TestAnniversariesAreAnnouncedDaysBefore(t *testing.T) {
 		}
 	}
 	// What comes too late is wrong, and must not be sent.
-	if got, want := a.CatchUp(), (almanac.CatchUp{SkipOlder: 71 * time.Hour, SkipTried: true}); got != want {
+	if got, want := a.Settings().CatchUpPolicy, (almanac.CatchUp{SkipOlder: 71 * time.Hour, SkipTried: true}); got != want {
 		t.Errorf("late: %+v, want %+v", got, want)
 	}
 	a.CatchUpPolicy.SkipOlder = time.Hour
-	if got := a.CatchUp().SkipOlder; got != time.Hour || (almanac.Birthday{}).CatchUp() != (almanac.CatchUp{}) {
+	if got := a.Settings().CatchUpPolicy.SkipOlder; got != time.Hour || (almanac.Birthday{}).Settings() != (almanac.Execution{}) {
 		t.Errorf("may be %v late, want what the host says, and as late as can be without Before", got)
 	}
 }

@@ -89,7 +89,7 @@ func (w *world) all(t *testing.T) []almanac.Event {
 	t.Helper()
 	found, err := w.store.Find(t.Context(), nil, almanac.Page{})
 	require.NoError(t, err)
-	return found.Events
+	return found.Items
 }
 
 func TestRunRemindsOfEachAppointmentOnce(t *testing.T) {

@@ -150,8 +150,8 @@ func TestReminderObeysItsSettings(t *testing.T) {
 	if said := payloadOf(t, r, u, almanac.Occurrence{Occurrence: o, Series: "yes"}); said.Name != "yes" || said.Message != "Now" {
 		t.Errorf("Payload = %+v, want Now of yes", said)
 	}
-	if r.EventType() != "APPOINTMENT" || r.Channel(almanac.Event{}) != "sms" || almanac.Timeouter(r).Timeout() != time.Second {
-		t.Errorf("type %q, channel %q, timeout %v; want APPOINTMENT by sms within a second", r.EventType(), r.Channel(almanac.Event{}), r.Timeout())
+	if r.EventType() != "APPOINTMENT" || r.Channel(almanac.Event{}) != "sms" || almanac.Configurer(r).Settings().AttemptTimeout != time.Second {
+		t.Errorf("type %q, channel %q, timeout %v; want APPOINTMENT by sms within a second", r.EventType(), r.Channel(almanac.Event{}), r.AttemptTimeout)
 	}
 	var zero almanac.Reminder
 	if zero.EventType() != "REMINDER" || zero.Channel(almanac.Event{}) != almanac.ChannelWebhook {
@@ -636,8 +636,8 @@ func TestRecurringObeysItsSettings(t *testing.T) {
 	if got, want := string(payload), `{"message":"Ada on 2026-03-31","occurrence":"2026-03"}`; err != nil || got != want {
 		t.Errorf("Payload = %s, %v; want %s", got, err, want)
 	}
-	if h.Channel(almanac.Event{}) != "sms" || almanac.Timeouter(h).Timeout() != time.Second {
-		t.Errorf("channel %q, timeout %v; want sms within a second", h.Channel(almanac.Event{}), h.Timeout())
+	if h.Channel(almanac.Event{}) != "sms" || almanac.Configurer(h).Settings().AttemptTimeout != time.Second {
+		t.Errorf("channel %q, timeout %v; want sms within a second", h.Channel(almanac.Event{}), h.AttemptTimeout)
 	}
 }
 

@@ -175,17 +175,17 @@ func TestCatchUpDecidesWhatIsDeliveredAfterADowntime(t *testing.T) {
 
 				found, err := w.store.Find(t.Context(), nil, almanac.Page{})
 				require.NoError(t, err)
-				require.Equal(t, tt.missed+tt.delivered+1, len(found.Events), "events in all")
-				for i, e := range found.Events[:tt.missed] {
+				require.Equal(t, tt.missed+tt.delivered+1, len(found.Items), "events in all")
+				for i, e := range found.Items[:tt.missed] {
 					require.Equal(t, handler.seconds[i], e.Due, "in their order, and none left out")
 					require.Equal(t, almanac.Failed, e.Status)
 					require.True(t, strings.HasPrefix(e.FailureReason, "missed: "), e.FailureReason)
 				}
-				for i, e := range found.Events[tt.missed : tt.missed+tt.delivered] {
+				for i, e := range found.Items[tt.missed : tt.missed+tt.delivered] {
 					require.Equal(t, handler.seconds[tt.missed+i], e.Due)
 					require.Equal(t, almanac.Completed, e.Status)
 				}
-				require.Equal(t, almanac.Pending, found.Events[tt.missed+tt.delivered].Status)
+				require.Equal(t, almanac.Pending, found.Items[tt.missed+tt.delivered].Status)
 				require.Len(t, r.deliveries(), tt.delivered)
 			})
 		}
@@ -254,7 +254,7 @@ func TestADayOfDowntimeFromEndToEnd(t *testing.T) {
 				found, err := repository.Find(t.Context(), almanac.InStatus(almanac.Failed), almanac.Page{})
 				require.NoError(t, err)
 				var failed []int
-				for _, e := range found.Events {
+				for _, e := range found.Items {
 					failed = append(failed, hourOf(e))
 				}
 				require.Equal(t, tt.missed, failed)

@@ -14,8 +14,7 @@ import (
 // Observers belong to a scheduler, not to an event, because an event is a value that each
 // process reads anew.
 //
-// An Observer that is also a [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims
-// or versioned updates too.
+// An Observer that is also a [Measurer] gets measurements too.
 type Observer interface {
 	// Observe is notified of one change.
 	Observe(ctx context.Context, n Notice)
@@ -88,19 +87,34 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 	}
 }
 
-// ClaimMeasurer is the ability of an [Observer] to be notified of each claim of Run,
-// including claims that found no event or failed. Such claims change nothing, so they have no
-// [Notice].
-type ClaimMeasurer interface {
-	// MeasureClaim is notified of one claim. It must be safe for concurrent use. The next
-	// claim waits for it, as for Observe.
-	MeasureClaim(ctx context.Context, m ClaimMeasurement)
+// Measurer is the ability of an [Observer] to get measurements: of each claim of Run, also if it
+// found no event or failed, and of each call that stores versioned updates, also in a transaction
+// of the host. A versioned update names the version that it replaces, and fails if another version
+// is stored. A measurement need not be of a stored change, so it is no [Notice].
+type Measurer interface {
+	// Measure gets one measurement. It must be safe for concurrent use. The next claim, or the
+	// call that stored the updates, waits for it, as for Observe.
+	Measure(ctx context.Context, m Measurement)
 }
 
-// ClaimMeasurement has the duration and the result of one claim.
-type ClaimMeasurement struct {
+// MeasurementKind says what a [Measurement] is of.
+type MeasurementKind string
+
+// The kinds of measurements. The last three are of versioned updates.
+const (
+	MeasuredClaim   MeasurementKind = "claim"   // one claim of events, by Run
+	MeasuredOutcome MeasurementKind = "outcome" // outcomes of claimed events, stored by Run
+	MeasuredUser    MeasurementKind = "user"    // a user, edited by UpdateUser, Reschedule or DeleteUser
+	MeasuredEvent   MeasurementKind = "event"   // a pending event, changed by Cancel or RunNow
+)
+
+// Measurement has the numbers of one claim, or of one call that stored versioned updates.
+type Measurement struct {
+	Kind MeasurementKind
+
 	// Query is how long the repository's statement took (see [ClaimResult.Query]). It is
-	// zero if the claim failed, or if the repository does not measure it.
+	// zero if the claim failed, or if the repository does not measure it. Query and the fields
+	// up to Err are for MeasuredClaim.
 	Query time.Duration
 	// Total is how long the whole call took, including the wait for a connection and
 	// repeated attempts.
@@ -109,32 +123,7 @@ type ClaimMeasurement struct {
 	Found     int   // how many events the claim took
 	Ahead     bool  // whether the claim asked for events before their instants (see WithLookAhead)
 	Err       error // why the claim failed; nil if it succeeded
-}
 
-// UpdateMeasurer is the ability of an [Observer] to be notified of versioned updates. A
-// versioned update names the version that it replaces, and fails if another version is
-// stored.
-type UpdateMeasurer interface {
-	// MeasureUpdate is notified of one call that stores versioned updates, also in a
-	// transaction of the host. It must be safe for concurrent use. The call waits for
-	// it, as for Observe.
-	MeasureUpdate(ctx context.Context, m UpdateMeasurement)
-}
-
-// UpdateKind names what a versioned update replaces.
-type UpdateKind string
-
-// The kinds of versioned updates that a scheduler makes.
-const (
-	UpdateOutcome UpdateKind = "outcome" // of a claimed event, by Run
-	UpdateUser    UpdateKind = "user"    // by UpdateUser, Reschedule and DeleteUser
-	UpdateEvent   UpdateKind = "event"   // a pending event, by Cancel, RunNow and Operate
-)
-
-// UpdateMeasurement counts versioned updates. An update that failed for another reason
-// than its version is not counted.
-type UpdateMeasurement struct {
-	Kind      UpdateKind
-	Stored    int // updates that were stored
-	Conflicts int // updates that were refused because another version was stored
+	Stored    int // versioned updates that were stored
+	Conflicts int // versioned updates that were refused because another version was stored; other failures are not counted
 }

@@ -106,7 +106,7 @@ func logExecution(ctx context.Context, log *slog.Logger, level slog.Level, e Eve
 }
 
 // logClaim logs a claim that succeeded: how long its query took, and the whole call.
-func (s *scheduler) logClaim(ctx context.Context, m ClaimMeasurement) {
+func (s *scheduler) logClaim(ctx context.Context, m Measurement) {
 	if m.Err != nil || !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}

@@ -142,18 +142,9 @@ func noticeOf(from, to Event) NoticeKind {
 	}
 }
 
-// measureClaim notifies the observers that are a ClaimMeasurer.
-func (s *scheduler) measureClaim(ctx context.Context, m ClaimMeasurement) {
-	s.observe(ctx, len(s.observers), func(i int) {
-		if o, able := s.observers[i].(ClaimMeasurer); able {
-			o.MeasureClaim(ctx, m)
-		}
-	})
-}
-
-// measureOutcomes notifies the observers that are an UpdateMeasurer of a settled batch.
+// measureOutcomes measures a settled batch.
 func (s *scheduler) measureOutcomes(ctx context.Context, settled []SettleResult) {
-	m := UpdateMeasurement{Kind: UpdateOutcome}
+	m := Measurement{Kind: MeasuredOutcome}
 	for _, r := range settled {
 		switch {
 		case r.Err == nil:
@@ -162,27 +153,26 @@ func (s *scheduler) measureOutcomes(ctx context.Context, settled []SettleResult)
 			m.Conflicts++
 		}
 	}
-	s.measureUpdate(ctx, m)
+	if m.Stored+m.Conflicts > 0 {
+		s.measure(ctx, m)
+	}
 }
 
-// measureEdit notifies the observers that are an UpdateMeasurer of one edit or deletion
-// and its error.
-func (s *scheduler) measureEdit(ctx context.Context, kind UpdateKind, err error) {
+// measureEdit measures one edit or deletion, and its error.
+func (s *scheduler) measureEdit(ctx context.Context, kind MeasurementKind, err error) {
 	switch {
 	case err == nil:
-		s.measureUpdate(ctx, UpdateMeasurement{Kind: kind, Stored: 1})
+		s.measure(ctx, Measurement{Kind: kind, Stored: 1})
 	case errors.Is(err, ErrOptimisticLock):
-		s.measureUpdate(ctx, UpdateMeasurement{Kind: kind, Conflicts: 1})
+		s.measure(ctx, Measurement{Kind: kind, Conflicts: 1})
 	}
 }
 
-func (s *scheduler) measureUpdate(ctx context.Context, m UpdateMeasurement) {
-	if m.Stored+m.Conflicts == 0 {
-		return
-	}
+// measure gives a measurement to the observers that are a Measurer.
+func (s *scheduler) measure(ctx context.Context, m Measurement) {
 	s.observe(ctx, len(s.observers), func(i int) {
-		if o, able := s.observers[i].(UpdateMeasurer); able {
-			o.MeasureUpdate(ctx, m)
+		if o, able := s.observers[i].(Measurer); able {
+			o.Measure(ctx, m)
 		}
 	})
 }

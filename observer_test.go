@@ -245,33 +245,31 @@ func TestLogObserverIsSilentBelowTheLevel(t *testing.T) {
 // meter is an observer that keeps its measurements.
 type meter struct {
 	mu      sync.Mutex
-	claims  []almanac.ClaimMeasurement
-	updates map[almanac.UpdateKind]almanac.UpdateMeasurement
+	claims  []almanac.Measurement
+	updates map[almanac.MeasurementKind]almanac.Measurement
 }
 
 func (*meter) Observe(context.Context, almanac.Notice) {}
 
-func (m *meter) MeasureClaim(_ context.Context, c almanac.ClaimMeasurement) {
+func (m *meter) Measure(_ context.Context, one almanac.Measurement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.claims = append(m.claims, c)
-}
-
-func (m *meter) MeasureUpdate(_ context.Context, u almanac.UpdateMeasurement) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.updates == nil {
-		m.updates = make(map[almanac.UpdateKind]almanac.UpdateMeasurement)
+	if one.Kind == almanac.MeasuredClaim {
+		m.claims = append(m.claims, one)
+		return
 	}
-	sum := m.updates[u.Kind]
-	m.updates[u.Kind] = almanac.UpdateMeasurement{Kind: u.Kind, Stored: sum.Stored + u.Stored, Conflicts: sum.Conflicts + u.Conflicts}
+	if m.updates == nil {
+		m.updates = make(map[almanac.MeasurementKind]almanac.Measurement)
+	}
+	sum := m.updates[one.Kind]
+	m.updates[one.Kind] = almanac.Measurement{Kind: one.Kind, Stored: sum.Stored + one.Stored, Conflicts: sum.Conflicts + one.Conflicts}
 }
 
 // found returns the measurements of claims that found something.
-func (m *meter) found() []almanac.ClaimMeasurement {
+func (m *meter) found() []almanac.Measurement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found []almanac.ClaimMeasurement
+	var found []almanac.Measurement
 	for _, c := range m.claims {
 		if c.Found > 0 {
 			found = append(found, c)
@@ -384,7 +382,7 @@ func TestOutcomesThatLostTheirLeaseAreConflicts(t *testing.T) {
 		w.await(t, almanac.EventCompleted)
 		require.NoError(t, w.stop())
 
-		require.Equal(t, almanac.UpdateMeasurement{Kind: almanac.UpdateOutcome, Stored: 2, Conflicts: 1}, m.updates[almanac.UpdateOutcome])
+		require.Equal(t, almanac.Measurement{Kind: almanac.MeasuredOutcome, Stored: 2, Conflicts: 1}, m.updates[almanac.MeasuredOutcome])
 		lost := book.about(t, "outcome not stored: the lease was lost")
 		require.Len(t, lost, 1)
 		require.Regexp(t, "^event-[0-9a-f]{16}$", lost[0]["idempotency_key"])
@@ -416,9 +414,9 @@ func TestVersionedUpdatesAreMeasured(t *testing.T) {
 			_, err = scheduler.DeleteUser(t.Context(), user, almanac.DeleteOptions{Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock)
 
-			require.Equal(t, map[almanac.UpdateKind]almanac.UpdateMeasurement{
-				almanac.UpdateUser:  {Kind: almanac.UpdateUser, Stored: 1, Conflicts: 2},
-				almanac.UpdateEvent: {Kind: almanac.UpdateEvent, Stored: 1, Conflicts: 1},
+			require.Equal(t, map[almanac.MeasurementKind]almanac.Measurement{
+				almanac.MeasuredUser:  {Kind: almanac.MeasuredUser, Stored: 1, Conflicts: 2},
+				almanac.MeasuredEvent: {Kind: almanac.MeasuredEvent, Stored: 1, Conflicts: 1},
 			}, m.updates)
 		})
 	}
@@ -427,8 +425,7 @@ func TestVersionedUpdatesAreMeasured(t *testing.T) {
 // clumsy is an observer that panics whenever it measures.
 type clumsy struct{ almanac.Hooks }
 
-func (clumsy) MeasureClaim(context.Context, almanac.ClaimMeasurement)   { panic(errors.New("clumsy")) }
-func (clumsy) MeasureUpdate(context.Context, almanac.UpdateMeasurement) { panic(errors.New("clumsy")) }
+func (clumsy) Measure(context.Context, almanac.Measurement) { panic(errors.New("clumsy")) }
 
 func TestAPanicOfAMeasurerIsRecovered(t *testing.T) {
 	t.Parallel()

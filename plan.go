@@ -147,7 +147,7 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 		return Event{}, fmt.Errorf("%w: the series is gone", calendar.ErrNoOccurrence)
 	}
 	after := done.Due
-	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
+	if !givenExecution(h).CatchUpPolicy.All {
 		after = later(after, now)
 	}
 	e, err := plan(series, u, after, done.UsedBefore.With(done.Uses(u, now)))

@@ -53,7 +53,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		}
 		return wanted, err
 	})
-	s.measureEdit(ctx, UpdateUser, err)
+	s.measureEdit(ctx, MeasuredUser, err)
 	if err != nil {
 		s.logConflict(ctx, before, err)
 		return UpdateUserResult{}, err
@@ -168,7 +168,7 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 
 func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error) {
 	d, err := s.repository.DeleteUser(ctx, id, options)
-	s.measureEdit(ctx, UpdateUser, err)
+	s.measureEdit(ctx, MeasuredUser, err)
 	if err != nil {
 		return DeleteResult{}, err
 	}

@@ -155,7 +155,7 @@ func (l *tail) read(t *testing.T, r almanac.Repository) {
 	for more := true; more; {
 		found, err := r.Find(t.Context(), nil, almanac.Page{After: l.last})
 		require.NoError(t, err)
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			l.last, l.seen[e.ID] = almanac.Cursor(e.ID.String()), true
 		}
 		more = found.Next != ""
@@ -209,10 +209,10 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 	any := func(status almanac.Status) (almanac.Event, bool) {
 		found, err := r.Find(t.Context(), almanac.InStatus(status), almanac.Page{Limit: 1000})
 		require.NoError(t, err)
-		if len(found.Events) == 0 {
+		if len(found.Items) == 0 {
 			return almanac.Event{}, false
 		}
-		return found.Events[random.IntN(len(found.Events))], true
+		return found.Items[random.IntN(len(found.Items))], true
 	}
 	zones := []string{"Asia/Tokyo", "UTC", "America/New_York"}
 	users := 0
@@ -254,7 +254,7 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 	for more := true; more; more = page.After != "" {
 		found, err := r.Find(t.Context(), nil, page)
 		require.NoError(t, err)
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			if e.Due.Sub(e.CreatedAt) < 10*time.Minute {
 				continue // an attempt that ended just before the next occurrence: see the test below
 			}
@@ -286,8 +286,8 @@ func TestTheIDOfASuccessorDueSoonIsNearItsCreation(t *testing.T) {
 
 		found, err := rehearsal.Repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
 		require.NoError(t, err)
-		require.Len(t, found.Events, 1)
-		age := found.Events[0].CreatedAt.Sub(createdAt(found.Events[0].ID))
+		require.Len(t, found.Items, 1)
+		age := found.Items[0].CreatedAt.Sub(createdAt(found.Items[0].ID))
 		require.GreaterOrEqual(t, age, time.Duration(0))
 		require.Less(t, age, 10*time.Minute, "after a downtime")
 	})

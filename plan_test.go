@@ -294,11 +294,11 @@ func (l *ruled) run(at time.Time) {
 func (l *ruled) pending() (almanac.Event, bool) {
 	found, err := l.store.Find(l.ctx, almanac.InStatus(almanac.Pending), almanac.Page{})
 	require.NoError(l.t, err)
-	require.LessOrEqual(l.t, len(found.Events), 1)
-	if len(found.Events) == 0 {
+	require.LessOrEqual(l.t, len(found.Items), 1)
+	if len(found.Items) == 0 {
 		return almanac.Event{}, false
 	}
-	return found.Events[0], true
+	return found.Items[0], true
 }
 
 // change gives the user another zone or birth date, or only replans with the present rule.

@@ -86,7 +86,7 @@ type EventRepository interface {
 	// are due within ten minutes of their creation. Their ids can be up to ten minutes
 	// old, and older if they are overdue when they are stored. To find these too, read
 	// again from a cursor that is ten minutes old.
-	Find(ctx context.Context, spec Spec, page Page) (FindResult, error)
+	Find(ctx context.Context, spec Spec, page Page) (List[Event], error)
 
 	// Count returns how many events match spec.
 	Count(ctx context.Context, spec Spec) (int, error)

@@ -64,7 +64,7 @@ type UserRepository interface {
 	// byte, otherwise that of the ids. A user who is renamed between two pages can be left
 	// out or repeated. The error is a [*ValidationError] if the page or the
 	// filter is invalid.
-	FindUsers(ctx context.Context, filter UserFilter, page Page) (FindUsersResult, error)
+	FindUsers(ctx context.Context, filter UserFilter, page Page) (List[User], error)
 
 	// AddEvents stores events of one type for a page of the users, in order of their ids.
 	// It locks the users against edits. Users that another transaction has locked are
@@ -95,12 +95,6 @@ type UserFilter struct {
 	Email string
 	// ExternalID is a whole external id, byte by byte.
 	ExternalID string
-}
-
-// FindUsersResult is a page of users.
-type FindUsersResult struct {
-	Users []User
-	Next  Cursor // the cursor of the next page; empty if this is the last page
 }
 
 // Bounds returns the page's limit with its default, and the user after whom the page
@@ -146,16 +140,16 @@ func isText(text string) bool { return utf8.ValidString(text) && !strings.Contai
 
 // PageOf returns the page of the first limit users of a list. Pass a list of up to limit +
 // 1 users: one user more than limit shows that there is a next page.
-func (f UserFilter) PageOf(users []User, limit int) FindUsersResult {
+func (f UserFilter) PageOf(users []User, limit int) List[User] {
 	if len(users) <= limit {
-		return FindUsersResult{Users: users}
+		return List[User]{Items: users}
 	}
 	last := users[limit-1]
 	next := last.ID.String()
 	if f.Name != "" {
 		next += "/" + url.PathEscape(last.FirstName) + "/" + url.PathEscape(last.LastName)
 	}
-	return FindUsersResult{Users: users[:limit], Next: Cursor(next)}
+	return List[User]{Items: users[:limit], Next: Cursor(next)}
 }
 
 // Roster is a locked user with the user's open events.

@@ -216,7 +216,7 @@ func (l *lifetime) inOrder(s step) {
 	found, err := l.repository.Find(l.ctx, almanac.InStatus(almanac.Pending), almanac.Page{})
 	require.NoError(l, err)
 	open := make(map[string]int)
-	for _, e := range found.Events {
+	for _, e := range found.Items {
 		open[seriesOf(e)]++
 		require.Greater(l, e.OccurrenceKey, l.last[seriesOf(e)], "open again, after step %+v", s)
 	}

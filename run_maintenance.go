@@ -230,7 +230,7 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 			continue
 		}
 		after := now
-		if c, ok := h.(CatchUpper); ok && c.CatchUp().All {
+		if givenExecution(h).CatchUpPolicy.All {
 			after = s.Due
 		}
 		e, err := plan(list[i], one.User, after, one.Used[s.Series])

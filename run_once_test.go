@@ -225,7 +225,7 @@ func TestRunOnceStoresOutcomesWhenItsContextEnds(t *testing.T) {
 			mu.Unlock()
 			found, err := w.store.Find(t.Context(), nil, almanac.Page{Limit: 100})
 			require.NoError(t, err)
-			for _, e := range found.Events {
+			for _, e := range found.Items {
 				mu.Lock()
 				took := accepted[e.ID]
 				mu.Unlock()

@@ -104,11 +104,11 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
 	}
 	claimed, err := w.repository.Claim(ctx, request)
-	m := ClaimMeasurement{Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
+	m := Measurement{Kind: MeasuredClaim, Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
 	if err == nil {
 		m.Query, m.Found = claimed.Query, len(claimed.Events)
 	}
-	w.measureClaim(ctx, m)
+	w.measure(ctx, m)
 	w.logClaim(ctx, m)
 	if err != nil {
 		w.mark.reset()

@@ -145,7 +145,7 @@ func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit
 		}
 		return edit(r, open[i])
 	})
-	s.measureEdit(ctx, UpdateEvent, err)
+	s.measureEdit(ctx, MeasuredEvent, err)
 	if err != nil {
 		return Edit{}, err
 	}

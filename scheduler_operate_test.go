@@ -174,8 +174,8 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 			require.Equal(t, failed.Due, done.Due)
 			found, err := w.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
 			require.NoError(t, err)
-			require.Len(t, found.Events, 1, "nothing follows what stood apart, and the series has its one event")
-			require.Equal(t, handler.seconds[1], found.Events[0].Due)
+			require.Len(t, found.Items, 1, "nothing follows what stood apart, and the series has its one event")
+			require.Equal(t, handler.seconds[1], found.Items[0].Due)
 		})
 	}
 }
@@ -454,7 +454,7 @@ func TestMiddlewareWrapsEveryDelivery(t *testing.T) {
 	t.Parallel()
 	w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
 	var heard []string
-	say := func(name string) almanac.Middleware {
+	say := func(name string) func(almanac.Deliverer) almanac.Deliverer {
 		return func(next almanac.Deliverer) almanac.Deliverer {
 			return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 				heard = append(heard, name)

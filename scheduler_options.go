@@ -32,7 +32,7 @@ type settings struct {
 	checks     Checks
 	limits     map[string]Limit
 	deliverers map[Channel]Deliverer
-	middleware []Middleware
+	middleware []func(next Deliverer) Deliverer
 	observers  []Observer
 	log        *slog.Logger
 	quiet      func(User) calendar.QuietHours // nil means none
@@ -121,9 +121,13 @@ func WithLimit(eventType string, l Limit) Option {
 	return func(s *settings) { s.limits[eventType] = l }
 }
 
-// WithMiddleware wraps every delivery. The first middleware is the outermost: it sees a
+// WithMiddleware wraps every delivery, for example to measure, to trace or to refuse deliveries. So
+// a host adds steps around deliveries by functions, and derives no handler from a base type. A
+// middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor]. Its result
+// must behave as a Deliverer must. It is called once for each event type when Run starts.
+// [ErrorType] classifies what next returned. The first middleware is the outermost: it sees a
 // delivery first, and the delivery's error last.
-func WithMiddleware(around ...Middleware) Option {
+func WithMiddleware(around ...func(next Deliverer) Deliverer) Option {
 	return func(s *settings) { s.middleware = append(s.middleware, around...) }
 }
 
@@ -136,8 +140,7 @@ func WithDeliverer(c Channel, d Deliverer) Option {
 }
 
 // WithObserver adds an observer. Observers are notified in the order in which they were
-// added. An observer that is a [ClaimMeasurer] or an [UpdateMeasurer] also gets
-// measurements.
+// added. An observer that is a [Measurer] also gets measurements.
 func WithObserver(o Observer) Option {
 	return func(s *settings) { s.observers = append(s.observers, o) }
 }
@@ -173,7 +176,7 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // for 06:00 gets 06:00. To plan outside of the quiet hours too, set the field Quiet of a
 // ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
-// forced. The events of a [Mandatory] handler, and those that were requeued by force, are
+// forced. The events of a handler that overrides opt-outs, and those that were requeued by force, are
 // never postponed. In contrib/jetstream, the quiet hours are compared before a message is
 // sent, not when a worker receives it.
 //
@@ -365,7 +368,7 @@ func (s *scheduler) runAt(r Roster, e Event, options RunNowOptions) time.Time {
 	if s.quiet == nil || options.Force {
 		return r.Now
 	}
-	if h, err := s.registry.Handler(e.Type); err == nil && isMandatory(h) {
+	if h, err := s.registry.Handler(e.Type); err == nil && givenExecution(h).OverrideOptOuts {
 		return r.Now
 	}
 	end, _ := s.quiet(r.User).End(r.User.Timezone, r.Now)

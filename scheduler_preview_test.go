@@ -320,7 +320,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := func() almanac.FindResult {
+	stored := func() almanac.List[almanac.Event] {
 		found, err := repository.Find(t.Context(), nil, almanac.Page{})
 		if err != nil {
 			t.Fatal(err)
@@ -340,7 +340,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 
 	after := stored()
 	same := func(a, b almanac.Event) bool { return a.ID == b.ID && a.Version == b.Version && a.Due.Equal(b.Due) }
-	if !slices.EqualFunc(before.Events, after.Events, same) || len(notices) != toldBefore {
+	if !slices.EqualFunc(before.Items, after.Items, same) || len(notices) != toldBefore {
 		t.Errorf("after a preview %+v are stored and %d changes told, before %+v and %d", after, len(notices), before, toldBefore)
 	}
 	if u, err := repository.User(t.Context(), enrolment.User.ID); err != nil || u.Version != 1 {

@@ -142,9 +142,9 @@ func (s *scheduler) lastEnded(ctx context.Context, spec Spec, named func(Event) 
 		if err != nil {
 			return nil, err
 		}
-		for i := range found.Events {
-			if named(found.Events[i]) {
-				last = &found.Events[i]
+		for i := range found.Items {
+			if named(found.Items[i]) {
+				last = &found.Items[i]
 			}
 		}
 		if page.After = found.Next; page.After == "" {

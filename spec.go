@@ -148,13 +148,13 @@ const (
 )
 
 // Cursor is a position in a list. It is opaque: take it from the Next of an earlier
-// result, such as [FindResult].
+// result, such as a [List].
 type Cursor string
 
-// FindResult is a page of events.
-type FindResult struct {
-	Events []Event
-	Next   Cursor // the cursor of the next page; empty if this is the last page
+// List is a page of users or of events.
+type List[T any] struct {
+	Items []T
+	Next  Cursor // the cursor of the next page; empty if this is the last page
 }
 
 const (
@@ -224,14 +224,14 @@ func (c Cursor) position(order Order) (at time.Time, after uuid.UUID, err error)
 // PageOf returns the page of the first limit events of a list in the given order. Pass a
 // list of up to limit + 1 events: one event more than limit shows that there is a next
 // page.
-func PageOf(events []Event, limit int, order Order) FindResult {
+func PageOf(events []Event, limit int, order Order) List[Event] {
 	if len(events) <= limit {
-		return FindResult{Events: events}
+		return List[Event]{Items: events}
 	}
 	last := events[limit-1]
 	next := last.ID.String()
 	if order == NextFirst {
 		next = last.AvailableAt.UTC().Format(time.RFC3339Nano) + "/" + next
 	}
-	return FindResult{Events: events[:limit], Next: Cursor(next)}
+	return List[Event]{Items: events[:limit], Next: Cursor(next)}
 }

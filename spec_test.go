@@ -184,8 +184,8 @@ func TestPageOfKnowsWhetherThereIsMore(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 2} {
 		for _, order := range []almanac.Order{almanac.OldestFirst, almanac.NewestFirst, almanac.NextFirst} {
 			found := almanac.PageOf(events[:n], 2, order)
-			if len(found.Events) != want || (found.Next != "") != (n > 2) {
-				t.Errorf("PageOf %d events in order %d: %d and %q, want %d", n, order, len(found.Events), found.Next, want)
+			if len(found.Items) != want || (found.Next != "") != (n > 2) {
+				t.Errorf("PageOf %d events in order %d: %d and %q, want %d", n, order, len(found.Items), found.Next, want)
 			}
 			if found.Next == "" {
 				continue

@@ -178,7 +178,7 @@ func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, pla
 		if err != nil {
 			return nil, err
 		}
-		if err := s.movePage(ctx, options, reconcilePage{plan, found.Events, reports}); err != nil {
+		if err := s.movePage(ctx, options, reconcilePage{plan, found.Items, reports}); err != nil {
 			return nil, err
 		}
 		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it

@@ -263,8 +263,8 @@ func (w *world) inStep(t *testing.T, s almanac.Scheduler) {
 	require.NoError(t, err)
 	found, err := w.store.Find(t.Context(), almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{beirut}}, almanac.Page{})
 	require.NoError(t, err)
-	require.NotEmpty(t, found.Events)
-	for _, e := range found.Events {
+	require.NotEmpty(t, found.Items)
+	for _, e := range found.Items {
 		require.Equal(t, e.Wall.Labelled().Add(-3*time.Hour), e.Due, "of %s %s", e.Type, e.OccurrenceKey)
 	}
 }
@@ -545,7 +545,7 @@ func (w *traveller) move(to string) []almanac.Event {
 	require.NoError(w, err)
 	found, err := w.repository.Find(w.ctx, almanac.InStatus(almanac.Pending), almanac.Page{})
 	require.NoError(w, err)
-	return found.Events
+	return found.Items
 }
 
 // firstUnused is the answer by looking at each occurrence, one after the other.

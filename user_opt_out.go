@@ -18,7 +18,7 @@ import (
 //
 // An event is owed if no opt-out of its user refuses it. So the order of opt-outs does not
 // matter, and an OptIn of one type has no effect while the user refuses everything. A
-// handler can override opt-outs (see [Mandatory]).
+// handler can override opt-outs (see [Execution]).
 type OptOut struct {
 	// Type is the event type, at most 50 bytes. It need not have a handler.
 	Type string `json:"type,omitempty"`
@@ -26,14 +26,6 @@ type OptOut struct {
 	// when it is delivered (see [EventHandler].Channel). So an opt-out with a Channel has an
 	// effect only then, and none on the events of an [Executor].
 	Channel Channel `json:"channel,omitempty"`
-}
-
-// Mandatory is the ability of a handler to override opt-outs, as for notices that the law
-// requires. [Execution] has it as a setting.
-type Mandatory interface {
-	// Mandatory returns whether the handler's events are owed to users who have opted out
-	// of them. The result never changes.
-	Mandatory() bool
 }
 
 // ReasonOptedOut is the FailureReason of an event that was CANCELLED because its user had
@@ -59,12 +51,7 @@ func unwanted(h EventHandler, u User, by Channel) bool {
 	if len(u.OptOuts) == 0 || !u.refuses(h.EventType(), by) {
 		return false
 	}
-	return !isMandatory(h)
-}
-
-func isMandatory(h EventHandler) bool {
-	m, able := h.(Mandatory)
-	return able && m.Mandatory()
+	return !givenExecution(h).OverrideOptOuts
 }
 
 // refusedBy reports whether u has opted out of a type by all channels. A type without a
@@ -165,7 +152,7 @@ func optOutsProblem(all []OptOut) string {
 // longer ago than the grace. See docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
 	late := j.event.RetryCount > 0 || now.Sub(j.event.Due) > s.grace
-	if s.quiet == nil || !late || j.event.Origin.Forced || isMandatory(j.route.handler) {
+	if s.quiet == nil || !late || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {
 		return time.Time{}, false
 	}
 	return s.quiet(j.user).End(j.user.Timezone, now)

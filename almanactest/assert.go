@@ -63,7 +63,7 @@ func findAll(t testing.TB, r almanac.Repository, spec almanac.Spec) (all []alman
 		if err != nil {
 			t.Fatalf("find %s: %v", describe(spec), err)
 		}
-		all = append(all, found.Events...)
+		all = append(all, found.Items...)
 		if found.Next == "" {
 			return all
 		}

@@ -130,8 +130,8 @@ type burning struct{ almanac.Repository }
 
 var errFire = errors.New("disk on fire")
 
-func (burning) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
-	return almanac.FindResult{}, errFire
+func (burning) Find(context.Context, almanac.Spec, almanac.Page) (almanac.List[almanac.Event], error) {
+	return almanac.List[almanac.Event]{}, errFire
 }
 
 func (burning) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {

@@ -26,10 +26,10 @@ func (r *Repository) Event(ctx context.Context, id uuid.UUID) (e almanac.Event, 
 }
 
 // Find returns a page of the events that match spec.
-func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.FindResult, err error) {
+func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.List[almanac.Event], err error) {
 	limit, at, after, err := page.EventBounds()
 	if err != nil {
-		return almanac.FindResult{}, err
+		return almanac.List[almanac.Event]{}, err
 	}
 	err = r.read(ctx, func(now time.Time) error {
 		last := almanac.Event{ID: after, AvailableAt: at}

@@ -24,7 +24,7 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 		})
 		found := almanac.PageOf(events, limit, almanac.OldestFirst)
 		pruned.Next = found.Next
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			if e.UpdatedAt.Before(before) && e.Due.Before(before) && r.due[e.ID].Before(before) {
 				delete(r.due, e.ID)
 				delete(r.events, e.ID)

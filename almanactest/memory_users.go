@@ -80,10 +80,10 @@ func (r *Repository) UserByExternalID(ctx context.Context, externalID string) (u
 }
 
 // FindUsers returns a page of the users whom filter selects.
-func (r *Repository) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (found almanac.FindUsersResult, err error) {
+func (r *Repository) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (found almanac.List[almanac.User], err error) {
 	limit, after, err := filter.Bounds(page)
 	if err != nil {
-		return almanac.FindUsersResult{}, err
+		return almanac.List[almanac.User]{}, err
 	}
 	err = r.read(ctx, func(time.Time) error {
 		var users []almanac.User

@@ -99,10 +99,10 @@ func (n *neighbourhood) onOpen(ctx context.Context, id uuid.UUID, do func(almana
 		if err != nil {
 			return err
 		}
-		if len(found.Events) == 0 {
+		if len(found.Items) == 0 {
 			continue
 		}
-		if err := do(found.Events[0]); err == nil || ctx.Err() != nil {
+		if err := do(found.Items[0]); err == nil || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ var neighbours = map[string]neighbour{
 		if err != nil {
 			return err
 		}
-		_, err = s.Requeue(ctx, failed.Events[0].ID, almanac.RequeueOptions{})
+		_, err = s.Requeue(ctx, failed.Items[0].ID, almanac.RequeueOptions{})
 		return err
 	})},
 	"enrol": {begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {

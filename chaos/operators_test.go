@@ -52,10 +52,10 @@ func something(r *chaos.Run, spec almanac.Spec, what string, do func(almanac.Eve
 	r.Helper()
 	found, err := r.Store().Find(r.Context(), spec, almanac.Page{Limit: 1000})
 	require.NoError(r, err)
-	if len(found.Events) == 0 {
+	if len(found.Items) == 0 {
 		return nil
 	}
-	err = do(found.Events[r.Random.IntN(len(found.Events))])
+	err = do(found.Items[r.Random.IntN(len(found.Items))])
 	if err == nil {
 		r.Count(what, 1)
 	}
@@ -102,7 +102,7 @@ func checkOperations(r *chaos.Run) {
 	for {
 		events, err := r.Store().Find(r.Context(), nil, page)
 		require.NoError(r, err)
-		for _, e := range events.Events {
+		for _, e := range events.Items {
 			key := e.IdempotencyKey.String()
 			found[key] = append(found[key], e)
 		}

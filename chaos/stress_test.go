@@ -233,10 +233,10 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 
 func (s *stress) onOne(ctx context.Context, random *rand.Rand, store *postgres.Store, id uuid.UUID, status almanac.Status, do func(almanac.Event) (func(), error)) (func(), error) {
 	found, err := store.Find(ctx, almanac.And{almanac.ForUser(id), almanac.InStatus(status)}, almanac.Page{Limit: 100})
-	if err != nil || len(found.Events) == 0 {
+	if err != nil || len(found.Items) == 0 {
 		return func() {}, err
 	}
-	return do(found.Events[random.IntN(len(found.Events))])
+	return do(found.Items[random.IntN(len(found.Items))])
 }
 
 // edit does one thing to one user, in a transaction of the library's own.

@@ -116,7 +116,7 @@ func (h host) state(t *testing.T) any {
 	require.NoError(t, err)
 	book, err := h.repository.ZoneRules(t.Context())
 	require.NoError(t, err)
-	return []any{found.Events, paused, book.Rules}
+	return []any{found.Items, paused, book.Rules}
 }
 
 func TestEveryRouteThatChangesIsTested(t *testing.T) {

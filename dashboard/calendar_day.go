@@ -126,9 +126,9 @@ func (d *dashboard) listDay(r *request, data *dayData, z calendar.Timezone, part
 	if data.Unlisted = err != nil; err != nil {
 		return d.withoutEvents(r, err)
 	}
-	data.Listed = len(found.Events)
-	slices.SortStableFunc(found.Events, func(a, b almanac.Event) int { return a.Due.Compare(b.Due) })
-	for _, e := range found.Events {
+	data.Listed = len(found.Items)
+	slices.SortStableFunc(found.Items, func(a, b almanac.Event) int { return a.Due.Compare(b.Due) })
+	for _, e := range found.Items {
 		hour := data.hourAt(e.Due)
 		hour.Events = append(hour.Events, dayEvent{e, z.WallTime(e.Due).Clock})
 	}

@@ -134,7 +134,7 @@ func TestTheCalendarShadesDays(t *testing.T) {
 	h, reader := zonesHost(t)
 	midnight := time.Date(2026, time.March, 9, 4, 0, 0, 0, time.UTC) // of 9 March, after a day of 23 hours
 	reader.due = counts(quarterCount(midnight.Add(-15*time.Minute), 1), quarterCount(midnight, 7000), quarterCount(midnight.Add(time.Hour), 2))
-	reader.find = func() (almanac.FindResult, error) { panic("a page of a year reads no events") }
+	reader.find = func() (almanac.List[almanac.Event], error) { panic("a page of a year reads no events") }
 	_, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
 	require.Contains(t, body, "The shade counts 7,003 events")
 	require.Contains(t, body, "Counted at 2026-03-01 12:00:00 UTC.")
@@ -167,9 +167,9 @@ func TestTheCalendarWorksWithoutEvents(t *testing.T) {
 // unanswered is a repository whose searches and counts of events end with their context only.
 type unanswered struct{ *almanactest.Repository }
 
-func (unanswered) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (almanac.FindResult, error) {
+func (unanswered) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (almanac.List[almanac.Event], error) {
 	<-ctx.Done()
-	return almanac.FindResult{}, ctx.Err()
+	return almanac.List[almanac.Event]{}, ctx.Err()
 }
 
 func (unanswered) DueCounts(ctx context.Context, _ ops.DueCountsRequest) (ops.DueCountsResult, error) {
@@ -201,7 +201,9 @@ func TestADayListsItsHoursAndEvents(t *testing.T) {
 	h, reader := zonesHost(t)
 	start := time.Date(2026, time.November, 1, 4, 0, 0, 0, time.UTC)
 	events := due(start.Add(24*time.Hour+30*time.Minute), start.Add(2*time.Hour), start.Add(time.Hour), start)
-	reader.find = func() (almanac.FindResult, error) { return almanac.FindResult{Events: slices.Clone(events)}, nil }
+	reader.find = func() (almanac.List[almanac.Event], error) {
+		return almanac.List[almanac.Event]{Items: slices.Clone(events)}, nil
+	}
 	reader.due = counts(quarterCount(start, 1), quarterCount(start.Add(time.Hour), 1), quarterCount(start.Add(2*time.Hour), 1), quarterCount(start.Add(24*time.Hour+30*time.Minute), 1))
 	status, body := h.get(t, "/calendar/2026-11-01?zone=America/New_York")
 	require.Equal(t, http.StatusOK, status)
@@ -225,8 +227,8 @@ func TestADayCountsMoreEventsThanItLists(t *testing.T) {
 	h, reader := zonesHost(t)
 	nine := time.Date(2026, time.November, 1, 14, 0, 0, 0, time.UTC)
 	reader.due = counts(quarterCount(nine, 7000), quarterCount(nine.Add(time.Hour), 3))
-	reader.find = func() (almanac.FindResult, error) {
-		return almanac.FindResult{Events: due(slices.Repeat([]time.Time{nine}, 400)...), Next: "more"}, nil
+	reader.find = func() (almanac.List[almanac.Event], error) {
+		return almanac.List[almanac.Event]{Items: due(slices.Repeat([]time.Time{nine}, 400)...), Next: "more"}, nil
 	}
 	_, body := h.get(t, "/calendar/2026-11-01?zone=America/New_York")
 	require.Contains(t, body, "7,003 events of any status, by the hour")
@@ -237,7 +239,9 @@ func TestADayCountsMoreEventsThanItLists(t *testing.T) {
 	require.Contains(t, body, `href="../events?from=2026-11-01T04%3A00%3A00Z&amp;order=oldest&amp;until=2026-11-02T05%3A00%3A00Z&amp;zone=America%2FNew_York"`)
 	require.Equal(t, almanac.And{almanac.DueBetween{From: nine, Until: nine.Add(15 * time.Minute)}, almanac.InZone{"America/New_York"}}, reader.spec, "no more than what is listed is looked for")
 
-	reader.find = func() (almanac.FindResult, error) { return almanac.FindResult{}, context.DeadlineExceeded }
+	reader.find = func() (almanac.List[almanac.Event], error) {
+		return almanac.List[almanac.Event]{}, context.DeadlineExceeded
+	}
 	_, body = h.get(t, "/calendar/2026-11-01?zone=America/New_York")
 	require.Contains(t, body, "<td>7,000 events</td>")
 	require.Contains(t, body, "They could not be listed in time.")

@@ -21,11 +21,11 @@ type Reader interface {
 	// Event returns an event, or an [*almanac.NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
 	// Find returns a page of the events that match spec.
-	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error)
 	// User returns a user, or an [*almanac.NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
 	// FindUsers returns a page of the users whom the filter selects.
-	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error)
+	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.List[almanac.User], error)
 	// ZoneRules returns the stored rules and marks of zones.
 	ZoneRules(ctx context.Context) (almanac.ZoneBook, error)
 	// Now returns the repository's time, UTC.

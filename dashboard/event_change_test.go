@@ -43,14 +43,14 @@ func TestAnEventIsCancelled(t *testing.T) {
 	require.Equal(t, "<b>moved</b>", h.event(t, e.ID).FailureReason)
 	found, err := h.repository.Find(t.Context(), almanac.And{almanac.ForUser(e.UserID), almanac.InStatus(almanac.Pending)}, almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1, "the series continues")
+	require.Len(t, found.Items, 1, "the series continues")
 
-	next := found.Events[0]
+	next := found.Items[0]
 	w = h.send(t, http.MethodPost, "/events/"+next.ID.String()+"/cancel", url.Values{"endSeries": {"true"}})
 	require.Equal(t, http.StatusSeeOther, w.Code)
 	found, err = h.repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
 	require.NoError(t, err)
-	require.Empty(t, found.Events, "the series ends")
+	require.Empty(t, found.Items, "the series ends")
 }
 
 func TestANoticeSaysOnlyWhatIsTrue(t *testing.T) {

@@ -45,7 +45,7 @@ func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s 
 	if found.Next != "" {
 		s.PreviousNote = "It is not among the newest 50 ended events of the user and type."
 	}
-	for _, other := range found.Events {
+	for _, other := range found.Items {
 		if almanac.SeriesOf(other) == almanac.SeriesOf(e) && bytes.Compare(other.ID[:], e.ID[:]) < 0 {
 			other.Payload = nil
 			s.Previous, s.PreviousNote = &other, ""

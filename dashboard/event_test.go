@@ -270,7 +270,7 @@ func TestAnEventHasNeighbours(t *testing.T) {
 	require.NoError(t, err)
 	open, err := h.repository.Find(t.Context(), almanac.And{almanac.InStatus(almanac.Pending), almanac.OfType(first.Type)}, almanac.Page{Order: almanac.NextFirst})
 	require.NoError(t, err)
-	successor := open.Events[1]
+	successor := open.Items[1]
 	require.Less(t, first.OccurrenceKey, successor.OccurrenceKey)
 
 	_, body := h.get(t, "/events/"+successor.ID.String())

@@ -214,7 +214,7 @@ type slowly struct {
 	passed *atomic.Int64 // nanoseconds
 }
 
-func (s slowly) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (s slowly) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	s.passed.Add(int64(lookedFor * 2 / 3))
 	return s.endless.Find(ctx, spec, page)
 }

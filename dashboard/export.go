@@ -47,7 +47,7 @@ var errExportCut = errors.New("dashboard: export ended early")
 
 // export writes all parts, and at the end whether events are missing. It may take longer
 // than a page. A viewer who leaves ends it, because the next part cannot be written.
-func (d *dashboard) export(w http.ResponseWriter, r *request, f eventFilter, part almanac.FindResult) error {
+func (d *dashboard) export(w http.ResponseWriter, r *request, f eventFilter, part almanac.List[almanac.Event]) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exportLimit)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
@@ -58,14 +58,14 @@ func (d *dashboard) export(w http.ResponseWriter, r *request, f eventFilter, par
 	_ = out.Write(exportColumns) // errors of Write are those of Flush
 	for looked := 0; ; {
 		_ = control.SetWriteDeadline(d.now().Add(sendLimit)) // not every server has deadlines
-		if err := exportRows(out, r, part.Events, f); err != nil {
+		if err := exportRows(out, r, part.Items, f); err != nil {
 			return errors.Join(err, exportEnd(out, "The export ends here, because a permission could not be checked."))
 		}
 		if out.Flush(); out.Error() != nil {
 			return nil // the viewer is gone
 		}
 		_ = control.Flush()
-		looked += len(part.Events)
+		looked += len(part.Items)
 		switch {
 		case part.Next == "":
 			return nil

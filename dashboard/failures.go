@@ -62,12 +62,12 @@ func (d *dashboard) failuresPage(r *request) (answer, error) {
 	}
 	data := failuresData{
 		Retries: retriesShown(retries, texts, listRows), Stalled: stalled, AllStalled: len(stalled) < listRows,
-		Texts: texts, Looked: len(found.Events), All: found.Next == "",
+		Texts: texts, Looked: len(found.Items), All: found.Next == "",
 	}
 	if data.Looked > 0 {
-		data.Back = found.Events[data.Looked-1].CreatedAt
+		data.Back = found.Items[data.Looked-1].CreatedAt
 	}
-	if data.Groups, err = failureGroups(r, found.Events, texts); err != nil {
+	if data.Groups, err = failureGroups(r, found.Items, texts); err != nil {
 		return answer{}, err
 	}
 	data.More = max(0, len(data.Groups)-listRows)

@@ -78,10 +78,10 @@ func TestFailuresSayHowFarWasLooked(t *testing.T) {
 // different has events that all failed for another reason.
 type different struct{ endless }
 
-func (d different) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (d different) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	found, err := d.endless.Find(ctx, spec, page)
-	for i := range found.Events {
-		found.Events[i].FailureReason = string([]rune{'g' + rune(i%10), 'g' + rune(i/10%10), 'g' + rune(i/100)}) + strings.Repeat("<", 600)
+	for i := range found.Items {
+		found.Items[i].FailureReason = string([]rune{'g' + rune(i%10), 'g' + rune(i/10%10), 'g' + rune(i/100)}) + strings.Repeat("<", 600)
 	}
 	return found, err
 }

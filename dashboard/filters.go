@@ -185,7 +185,7 @@ func (d *dashboard) findEvents(ctx context.Context, f eventFilter, limit int) (a
 	page := almanac.Page{Limit: limit, After: almanac.Cursor(f.After), Order: f.order}
 	if f.zone == "" {
 		found, err := d.reader.Find(ctx, f.spec, page)
-		return foundEvents{Events: found.Events, Next: found.Next}, err
+		return foundEvents{Events: found.Items, Next: found.Next}, err
 	}
 	until := d.now().Add(lookedFor)
 	for page.Limit = lookedAtOnce; all.Looked < lookedMost && (all.Looked == 0 || d.now().Before(until)); {
@@ -193,7 +193,7 @@ func (d *dashboard) findEvents(ctx context.Context, f eventFilter, limit int) (a
 		if err != nil {
 			return all, err
 		}
-		for i, e := range found.Events {
+		for i, e := range found.Items {
 			all.Looked++
 			all.Last = e
 			if e.Zone != f.zone {
@@ -203,8 +203,8 @@ func (d *dashboard) findEvents(ctx context.Context, f eventFilter, limit int) (a
 				continue
 			}
 			all.Next = found.Next
-			if i+1 < len(found.Events) { // the next page begins within this part
-				all.Next = almanac.PageOf(found.Events, i+1, f.order).Next
+			if i+1 < len(found.Items) { // the next page begins within this part
+				all.Next = almanac.PageOf(found.Items, i+1, f.order).Next
 			}
 			return all, nil
 		}

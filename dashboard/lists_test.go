@@ -138,9 +138,9 @@ type blocked struct {
 	calls int
 }
 
-func (b *blocked) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (b *blocked) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	if b.calls++; b.calls > b.n {
-		return almanac.FindResult{}, context.DeadlineExceeded
+		return almanac.List[almanac.Event]{}, context.DeadlineExceeded
 	}
 	return b.Reader.Find(ctx, spec, page)
 }
@@ -151,13 +151,13 @@ type endless struct {
 	calls *int
 }
 
-func (e endless) Find(_ context.Context, _ almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (e endless) Find(_ context.Context, _ almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	*e.calls++
 	events := make([]almanac.Event, page.Limit)
 	for i := range events {
 		events[i] = almanac.Event{ID: uuid.Max, Type: "A", Zone: "UTC", Status: almanac.Completed, CreatedAt: time.Unix(1e9, 0)}
 	}
-	return almanac.FindResult{Events: events, Next: almanac.Cursor(uuid.Max.String())}, nil
+	return almanac.List[almanac.Event]{Items: events, Next: almanac.Cursor(uuid.Max.String())}, nil
 }
 
 func TestListStyleIsWithinItsBudget(t *testing.T) {

@@ -283,7 +283,7 @@ func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operat
 		if err != nil {
 			return refusals, false, err
 		}
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			switch {
 			case s.Tried >= s.Seen || bytes.Compare(e.ID[:], s.last[:]) > 0:
 				return refusals, true, nil

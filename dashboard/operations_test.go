@@ -387,13 +387,13 @@ type slowRepository struct {
 	slow *searching
 }
 
-func (r *slowRepository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (r *slowRepository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	r.slow.calls.Add(1)
 	select {
 	case <-time.After(time.Duration(r.slow.takes.Load())):
 		return r.Repository.Find(ctx, spec, page)
 	case <-ctx.Done():
-		return almanac.FindResult{}, ctx.Err()
+		return almanac.List[almanac.Event]{}, ctx.Err()
 	}
 }
 

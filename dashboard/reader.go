@@ -28,16 +28,16 @@ func (t throttled) Event(ctx context.Context, id uuid.UUID) (almanac.Event, erro
 	return bounded(ctx, t, func(ctx context.Context) (almanac.Event, error) { return t.Reader.Event(ctx, id) })
 }
 
-func (t throttled) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
-	return bounded(ctx, t, func(ctx context.Context) (almanac.FindResult, error) { return t.Reader.Find(ctx, spec, page) })
+func (t throttled) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.List[almanac.Event], error) { return t.Reader.Find(ctx, spec, page) })
 }
 
 func (t throttled) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 	return bounded(ctx, t, func(ctx context.Context) (almanac.User, error) { return t.Reader.User(ctx, id) })
 }
 
-func (t throttled) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error) {
-	return bounded(ctx, t, func(ctx context.Context) (almanac.FindUsersResult, error) {
+func (t throttled) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.List[almanac.User], error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.List[almanac.User], error) {
 		return t.Reader.FindUsers(ctx, filter, page)
 	})
 }

@@ -102,7 +102,7 @@ func (d *dashboard) eventsOf(r *request, data *userData) error {
 			return err
 		}
 		*list.more = found.Next != ""
-		if *list.rows, err = r.rows(found.Events, false); err != nil {
+		if *list.rows, err = r.rows(found.Items, false); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func (d *dashboard) usersPage(r *request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		if data.Rows, err = userRows(r, found.Users, search.personal()); err != nil {
+		if data.Rows, err = userRows(r, found.Items, search.personal()); err != nil {
 			return answer{}, err
 		}
 		if found.Next != "" {

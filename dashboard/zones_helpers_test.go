@@ -21,7 +21,7 @@ import (
 type zonesReader struct {
 	*almanactest.Repository
 	leases []ops.Lease
-	find   func() (almanac.FindResult, error)
+	find   func() (almanac.List[almanac.Event], error)
 	spec   almanac.Spec // of the last Find of a page
 	due    func(ops.DueCountsRequest) (ops.DueCountsResult, error)
 	book   *almanac.ZoneBook
@@ -30,7 +30,7 @@ type zonesReader struct {
 
 func (r *zonesReader) Leases(context.Context, int) ([]ops.Lease, error) { return r.leases, nil }
 
-func (r *zonesReader) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (r *zonesReader) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	r.spec = spec
 	if r.find != nil {
 		return r.find()

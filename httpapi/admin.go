@@ -11,7 +11,7 @@ import (
 type AdminReader interface {
 	Reader
 	// FindUsers returns a page of the users whom the filter selects.
-	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error)
+	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.List[almanac.User], error)
 }
 
 // NewAdmin returns the admin API as a handler, safe for concurrent use. It lists users and

@@ -27,8 +27,8 @@ func (a *admin) findUsers(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer := usersAnswer{Users: make([]user, 0, len(found.Users))}
-	for _, u := range found.Users {
+	answer := usersAnswer{Users: make([]user, 0, len(found.Items))}
+	for _, u := range found.Items {
 		answer.Users = append(answer.Users, userOf(u))
 	}
 	if found.Next != "" {

@@ -22,7 +22,7 @@ type Reader interface {
 	// Event returns an event, or an [*almanac.NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
 	// Find returns a page of the events that match spec.
-	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error)
 	// Now returns the repository's time. /readyz reports whether the call succeeds.
 	Now(ctx context.Context) (time.Time, error)
 }

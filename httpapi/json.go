@@ -207,9 +207,9 @@ type listAnswer struct {
 	NextCursor *almanac.Cursor `json:"nextCursor"`
 }
 
-func listOf(found almanac.FindResult) listAnswer {
-	answer := listAnswer{Events: make([]event, 0, len(found.Events))}
-	for _, e := range found.Events {
+func listOf(found almanac.List[almanac.Event]) listAnswer {
+	answer := listAnswer{Events: make([]event, 0, len(found.Items))}
+	for _, e := range found.Items {
 		answer.Events = append(answer.Events, eventOf(e))
 	}
 	if found.Next != "" {

@@ -117,5 +117,5 @@ func (a *api) createdBefore(r *http.Request, p almanac.Profile) (almanac.UserWit
 		almanac.ForUser(u.ID), almanac.OfType(almanac.TypeBirthday),
 		almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
 	}, almanac.Page{})
-	return almanac.UserWithEvents{User: u, Events: found.Events}, err
+	return almanac.UserWithEvents{User: u, Events: found.Items}, err
 }

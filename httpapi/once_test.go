@@ -152,7 +152,7 @@ func TestAKeyOfAUserBeingDeletedIsAConflict(t *testing.T) {
 	path := s.send("POST", "/user", grace, key).header.Get("Location")
 	found, err := s.repository.Find(t.Context(), nil, almanac.Page{})
 	require.NoError(t, err)
-	claimed, err := found.Events[0].Claim(uuid.New())
+	claimed, err := found.Items[0].Claim(uuid.New())
 	require.NoError(t, err)
 	_, err = s.repository.Update(t.Context(), claimed, 1)
 	require.NoError(t, err)

@@ -269,9 +269,9 @@ func TestUpdateNamesTheEventsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	found, err := s.repository.Find(t.Context(), almanac.ForUser(id), almanac.Page{})
 	require.NoError(t, err)
-	claimed, err := found.Events[0].Claim(uuid.New())
+	claimed, err := found.Items[0].Claim(uuid.New())
 	require.NoError(t, err)
-	_, err = s.repository.Update(t.Context(), claimed, found.Events[0].Version)
+	_, err = s.repository.Update(t.Context(), claimed, found.Items[0].Version)
 	require.NoError(t, err)
 
 	a := s.send("PUT", "/user/"+id.String(), `{"timezone":"Europe/Paris"}`)

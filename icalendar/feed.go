@@ -26,7 +26,7 @@ type Reader interface {
 	// User returns a user, or an [*almanac.NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
 	// Find returns a page of the events that match spec.
-	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error)
 	// Now returns the repository's time.
 	Now(ctx context.Context) (time.Time, error)
 }
@@ -148,7 +148,7 @@ func (f *Feed) stored(ctx context.Context, spec almanac.Spec) ([]almanac.Event, 
 	page := almanac.Page{Limit: 1000}
 	for {
 		found, err := f.reader.Find(ctx, spec, page)
-		if all = append(all, found.Events...); err != nil || found.Next == "" {
+		if all = append(all, found.Items...); err != nil || found.Next == "" {
 			return all, err
 		}
 		page.After = found.Next
@@ -193,7 +193,7 @@ func (f *Feed) owes(u almanac.User, eventType string) bool {
 	if err != nil || !slices.Contains(f.settings.Types, eventType) {
 		return false
 	}
-	if m, able := h.(almanac.Mandatory); able && m.Mandatory() {
+	if c, able := h.(almanac.Configurer); able && c.Settings().OverrideOptOuts {
 		return true
 	}
 	return !slices.Contains(u.OptOuts, almanac.OptOut{}) && !slices.Contains(u.OptOuts, almanac.OptOut{Type: eventType})

@@ -121,7 +121,7 @@ func step(t *rapid.T, s *stage, ada uuid.UUID) {
 	case 6:
 		found, errFind := s.store.Find(ctx, almanac.And{almanac.ForUser(ada), almanac.InStatus(almanac.Pending)}, almanac.Page{})
 		require.NoError(t, errFind)
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			if _, err = s.Cancel(ctx, e.ID, almanac.CancelOptions{}); err == nil && rapid.Bool().Draw(t, "requeue") {
 				_, err = s.Requeue(ctx, e.ID, almanac.RequeueOptions{})
 			}
@@ -139,13 +139,13 @@ func TestCancelledEventIsShownUntilItIsRequeued(t *testing.T) {
 	found, err := s.store.Find(t.Context(), almanac.ForUser(ada), almanac.Page{})
 	require.NoError(t, err)
 	uid := entries(t, f, ada)[0]["UID"]
-	_, err = s.Cancel(t.Context(), found.Events[0].ID, almanac.CancelOptions{})
+	_, err = s.Cancel(t.Context(), found.Items[0].ID, almanac.CancelOptions{})
 	require.NoError(t, err)
 	cancelled := entries(t, f, ada)
 	require.Equal(t, []string{"CANCELLED", "CONFIRMED"}, column(cancelled, "STATUS")) // 2027, and 2028 after it
 	require.Equal(t, uid, cancelled[0]["UID"])
 
-	_, err = s.Requeue(t.Context(), found.Events[0].ID, almanac.RequeueOptions{})
+	_, err = s.Requeue(t.Context(), found.Items[0].ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
 	repeated := entries(t, f, ada)
 	require.Equal(t, []string{"CONFIRMED", "CONFIRMED"}, column(repeated, "STATUS"))
@@ -208,7 +208,7 @@ func TestEveryPageIsRead(t *testing.T) {
 
 type shortPages struct{ icalendar.Reader }
 
-func (r shortPages) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (r shortPages) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	page.Limit = 1
 	return r.Reader.Find(ctx, spec, page)
 }
@@ -257,8 +257,8 @@ func TestTheFeedEndsWithTheCalendar(t *testing.T) {
 	s.pass(t, 24*time.Hour) // the last event is delivered, and none follows it
 	found, err := s.store.Find(t.Context(), almanac.ForUser(ada), almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1)
-	require.Equal(t, almanac.Completed, found.Events[0].Status)
+	require.Len(t, found.Items, 1)
+	require.Equal(t, almanac.Completed, found.Items[0].Status)
 }
 
 func TestErrorsOfTheRepositoryAndOfHandlersAreReturned(t *testing.T) {
@@ -287,8 +287,8 @@ var errAway = errors.New("the database is away")
 
 type away struct{ icalendar.Reader }
 
-func (away) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
-	return almanac.FindResult{}, errAway
+func (away) Find(context.Context, almanac.Spec, almanac.Page) (almanac.List[almanac.Event], error) {
+	return almanac.List[almanac.Event]{}, errAway
 }
 
 func TestNewNamesEveryWrongSetting(t *testing.T) {

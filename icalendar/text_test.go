@@ -101,8 +101,8 @@ func (r fixed) User(context.Context, uuid.UUID) (almanac.User, error) { return r
 
 func (r fixed) Now(context.Context) (time.Time, error) { return time.Unix(1800000000, 0), nil }
 
-func (r fixed) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
-	return almanac.FindResult{Events: r.events}, nil
+func (r fixed) Find(context.Context, almanac.Spec, almanac.Page) (almanac.List[almanac.Event], error) {
+	return almanac.List[almanac.Event]{Items: r.events}, nil
 }
 
 func (fixed) Preview(context.Context, uuid.UUID, string, int) (almanac.PreviewResult, error) {

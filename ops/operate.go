@@ -142,11 +142,11 @@ func (o operator) pick(ctx context.Context, spec almanac.Spec) (picked []almanac
 		}
 		var before []uuid.UUID
 		if o.what == Requeue {
-			if before, err = repository.Requeued(ctx, found.Events); err != nil {
+			if before, err = repository.Requeued(ctx, found.Items); err != nil {
 				return nil, requeued, err
 			}
 		}
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			if slices.Contains(before, e.ID) {
 				requeued++
 			} else if len(picked) < limit {

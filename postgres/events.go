@@ -24,10 +24,10 @@ func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) 
 }
 
 // Find returns the events that match spec, a page at a time.
-func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	limit, at, after, err := page.EventBounds()
 	if err != nil {
-		return almanac.FindResult{}, err
+		return almanac.List[almanac.Event]{}, err
 	}
 	most := few
 	if page.Order == almanac.NextFirst {
@@ -41,7 +41,7 @@ func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) 
 		args["at"] = at
 	}
 	args["after"], args["limit"] = after, limit+1
-	var found almanac.FindResult
+	var found almanac.List[almanac.Event]
 	err = s.list(ctx, "find events", func(ctx context.Context, db DB) error {
 		events, err := all(ctx, db, sql, args, scanEvents())
 		found = almanac.PageOf(events, limit, page.Order)

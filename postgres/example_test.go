@@ -68,7 +68,7 @@ func ExampleStore() {
 
 		enrolment := must(birthdaysOn(store).CreateUser(ctx, adaInLondon))
 		found := must(store.Find(ctx, almanac.ForUser(enrolment.User.ID), almanac.Page{}))
-		fmt.Println(found.Events[0].Type, found.Events[0].Wall.Clock, found.Events[0].Zone, found.Events[0].Status)
+		fmt.Println(found.Items[0].Type, found.Items[0].Wall.Clock, found.Items[0].Zone, found.Items[0].Status)
 	})
 	// Output: BIRTHDAY 09:00:00 Europe/London PENDING
 }

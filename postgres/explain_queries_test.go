@@ -145,7 +145,7 @@ func requeued(ctx context.Context, s *postgres.Store) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Requeued(ctx, found.Events)
+	_, err = s.Requeued(ctx, found.Items)
 	return err
 }
 
@@ -154,10 +154,10 @@ func moving(ctx context.Context, s *postgres.Store) error {
 	if err != nil {
 		return err
 	}
-	for i := range found.Events {
-		found.Events[i].Version++
+	for i := range found.Items {
+		found.Items[i].Version++
 	}
-	_, err = s.MoveEvents(ctx, found.Events)
+	_, err = s.MoveEvents(ctx, found.Items)
 	return err
 }
 
@@ -201,7 +201,7 @@ func TestFindKeepsTheModeOfTheHost(t *testing.T) {
 		found, err := store.Find(t.Context(), almanac.Overdue{By: time.Second}, almanac.Page{})
 
 		require.NoError(t, err, "%v", mode)
-		require.Len(t, found.Events, 1)
-		require.Equal(t, stored.ID, found.Events[0].ID)
+		require.Len(t, found.Items, 1)
+		require.Equal(t, stored.ID, found.Items[0].ID)
 	}
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // FindUsers returns the users whom filter selects, a page at a time.
-func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error) {
+func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.List[almanac.User], error) {
 	limit, after, err := filter.Bounds(page)
 	if err != nil {
-		return almanac.FindUsersResult{}, err
+		return almanac.List[almanac.User]{}, err
 	}
 	sql, args := s.statements.FindUsers, pgx.StrictNamedArgs{
 		"email": fold.Text(filter.Email), "external_id": filter.ExternalID, "after": after.ID, "limit": limit + 1,
@@ -23,7 +23,7 @@ func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page a
 		sql = s.statements.FindUsersByName
 		args["least"], args["after_name"] = nameBounds(filter.Name, after)
 	}
-	var found almanac.FindUsersResult
+	var found almanac.List[almanac.User]
 	err = s.list(ctx, "find users", func(ctx context.Context, db DB) error {
 		users, err := all(ctx, db, sql, args, scanUsers())
 		found = filter.PageOf(users, limit)

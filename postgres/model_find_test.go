@@ -24,7 +24,7 @@ func (m *model) find(rt *rapid.T) {
 		now, err := r.Now(m.Context())
 		require.NoError(rt, err)
 		matching, want := []almanac.Event{}, []uuid.UUID{}
-		for _, e := range everything.Events {
+		for _, e := range everything.Items {
 			if spec == nil || spec.Matches(e, now) {
 				matching = append(matching, e)
 			}
@@ -37,13 +37,13 @@ func (m *model) find(rt *rapid.T) {
 		for page := (almanac.Page{Limit: limit, Order: order}); ; {
 			found, err := r.Find(m.Context(), spec, page)
 			require.NoError(rt, err)
-			for _, e := range found.Events {
+			for _, e := range found.Items {
 				got = append(got, e.ID)
 			}
 			if page.After = found.Next; found.Next == "" {
 				break
 			}
-			require.Len(rt, found.Events, limit)
+			require.Len(rt, found.Items, limit)
 			require.LessOrEqual(rt, len(got), len(want), "%T finds too much, or something twice, of %#v", r, spec)
 		}
 		n, err := r.Count(m.Context(), spec)

@@ -160,7 +160,7 @@ func (m *model) compare(rt *rapid.T) {
 	}
 	m.same(rt, "everything", func(r almanac.Repository) string {
 		found, err := r.Find(m.Context(), nil, almanac.Page{Limit: 1000})
-		return m.all(found.Events, err)
+		return m.all(found.Items, err)
 	})
 	for _, id := range m.users {
 		m.same(rt, "a user", func(r almanac.Repository) string {
@@ -337,10 +337,10 @@ func (m *model) token(rt *rapid.T) uuid.UUID {
 func (m *model) update(rt *rapid.T) {
 	found, err := m.memory.Find(m.Context(), nil, almanac.Page{Limit: 1000})
 	require.NoError(rt, err)
-	if len(found.Events) == 0 {
+	if len(found.Items) == 0 {
 		return
 	}
-	e := rapid.SampledFrom(found.Events).Draw(rt, "event")
+	e := rapid.SampledFrom(found.Items).Draw(rt, "event")
 	expected := e.Version + rapid.SampledFrom([]int{0, 0, -1, 1}).Draw(rt, "off by")
 	changed := e
 	switch rapid.IntRange(0, 3).Draw(rt, "change") {

@@ -110,8 +110,8 @@ func TestProcessesWithDifferentZoneDataFollowTheNewer(t *testing.T) {
 	moved := stored(june)
 	open, err := store.Find(t.Context(), almanac.And{almanac.ForUser(skipped.UserID), almanac.InStatus(almanac.Pending)}, almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, open.Events, 1)
-	replanned := open.Events[0]
+	require.Len(t, open.Items, 1)
+	replanned := open.Items[0]
 	require.Equal(t, june.Due.Add(time.Hour), moved.Due)
 	require.Equal(t, "2027", skipped.OccurrenceKey, "the first Sunday of July is the fourth")
 	require.Equal(t, "2028", replanned.OccurrenceKey)

@@ -25,7 +25,7 @@ func requireReads(t *testing.T, store *postgres.Store, stored almanac.Event) {
 	t.Helper()
 	found, err := store.Find(t.Context(), almanac.Ready{}, almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1)
+	require.Len(t, found.Items, 1)
 	missed, err := store.Missed(t.Context(), []string{stored.Type}, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, missed.Count)

@@ -169,7 +169,7 @@ func TestTheAPIRoleManagesUsers(t *testing.T) {
 
 	found, err := store.Find(t.Context(), almanac.InStatus(almanac.Processing), almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1)
+	require.Len(t, found.Items, 1)
 	n, err := store.Count(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)

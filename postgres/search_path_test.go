@@ -92,7 +92,7 @@ func (h *hostTransaction) use(path string) {
 	require.Equal(h, path, h.path(), "after a query")
 	found, err := h.store.Find(h.Context(), almanac.ForUser(p.ID), almanac.Page{})
 	require.NoError(h, err)
-	require.Len(h, found.Events, len(created.Events))
+	require.Len(h, found.Items, len(created.Events))
 	require.Equal(h, path, h.path(), "after a list")
 	_, err = scheduler.CreateUser(h.Context(), p)
 	require.Error(h, err)

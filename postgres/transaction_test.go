@@ -90,8 +90,8 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	require.Equal(t, "America/New_York", user.Timezone.String())
 	found, err := outside.Find(t.Context(), almanac.ForUser(kept.ID), almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1)
-	require.Equal(t, "America/New_York", found.Events[0].Zone)
+	require.Len(t, found.Items, 1)
+	require.Equal(t, "America/New_York", found.Items[0].Zone)
 	require.Empty(t, told, "observers hear only of what is known to be committed")
 }
 

@@ -121,8 +121,8 @@ func TestWhatIsStoredCanBeUsed(t *testing.T) {
 				require.Equal(r, before+1, in.accepted.Load())
 				found, err := store.Find(ctx, almanac.ForUser(created.User.ID), almanac.Page{})
 				require.NoError(r, err)
-				require.Len(r, found.Events, 2)
-				for _, e := range found.Events {
+				require.Len(r, found.Items, 2)
+				for _, e := range found.Items {
 					require.True(r, jsonb.Equal(payload, e.Payload))
 					require.LessOrEqual(r, len(e.Payload), mostJSON)
 				}

@@ -62,7 +62,7 @@ func (k *kit) countsAgree() {
 	for page := (almanac.Page{Limit: 1000}); ; {
 		found, err := k.r.Find(k.Context(), nil, page)
 		k.ok(err)
-		for _, e := range found.Events {
+		for _, e := range found.Items {
 			want[quarterOf{e.Zone, e.Type, e.Due.UTC().Truncate(15 * time.Minute)}]++
 			zones[e.Zone], types[e.Type] = true, true
 			if e.Status == almanac.Pending && e.RetryCount > 0 {

@@ -92,11 +92,11 @@ var pageCases = cases{
 		for {
 			found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), page)
 			k.ok(err)
-			got = append(got, ids(found.Events)...)
+			got = append(got, ids(found.Items)...)
 			if found.Next == "" {
 				break
 			}
-			k.same("page size", len(found.Events), 5)
+			k.same("page size", len(found.Items), 5)
 			page.After = found.Next
 			k.moveIfPending(users[len(got)-1]) // events that move meanwhile are neither lost nor returned twice
 			k.moveIfPending(users[min(len(got), n-1)])
@@ -178,11 +178,11 @@ func (k *kit) pages(spec almanac.Spec, order almanac.Order, limit, most int) (go
 	for {
 		found, err := k.r.Find(k.Context(), spec, page)
 		k.ok(err)
-		got = append(got, ids(found.Events)...)
+		got = append(got, ids(found.Items)...)
 		if page.After = found.Next; found.Next == "" {
 			return got
 		}
-		k.same("events on a page that is not the last", len(found.Events), limit)
+		k.same("events on a page that is not the last", len(found.Items), limit)
 		if len(got) > most {
 			k.Fatalf("%#v finds something twice by %d in order %d", spec, limit, order)
 		}

@@ -77,9 +77,9 @@ var findUsersCases = cases{
 		for _, f := range []almanac.UserFilter{{}, {Name: "ann l"}} {
 			found, err := k.r.FindUsers(k.Context(), f, almanac.Page{})
 			k.ok(err)
-			k.same("users", len(found.Users), 1)
-			k.keptUser(found.Users[0], want)
-			k.same("version", found.Users[0].Version, want.Version)
+			k.same("users", len(found.Items), 1)
+			k.keptUser(found.Items[0], want)
+			k.same("version", found.Items[0].Version, want.Version)
 		}
 	},
 	"FindUsers/refuses invalid pages and filters": func(k *kit) {
@@ -159,13 +159,13 @@ func (k *kit) findUsers(f almanac.UserFilter, limit, most int) []uuid.UUID {
 	for {
 		found, err := k.r.FindUsers(k.Context(), f, page)
 		k.ok(err)
-		for _, u := range found.Users {
+		for _, u := range found.Items {
 			got = append(got, u.ID)
 		}
 		if page.After = found.Next; found.Next == "" {
 			return got
 		}
-		k.same("users on a page that is not the last", len(found.Users), limit)
+		k.same("users on a page that is not the last", len(found.Items), limit)
 		if len(got) > most {
 			k.Fatalf("%+v finds somebody twice by %d", f, limit)
 		}

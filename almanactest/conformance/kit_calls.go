@@ -84,7 +84,7 @@ func (k *kit) find(spec almanac.Spec) []almanac.Event {
 	k.Helper()
 	found, err := k.r.Find(k.Context(), spec, almanac.Page{Limit: 1000})
 	k.ok(err)
-	return found.Events
+	return found.Items
 }
 
 func (k *kit) count(spec almanac.Spec) int {

@@ -43,7 +43,7 @@ func (k *kit) newest(after almanac.Event) []almanac.Event {
 	k.Helper()
 	found, err := k.r.Find(k.Context(), nil, almanac.Page{After: almanac.Cursor(after.ID.String())})
 	k.ok(err)
-	return found.Events
+	return found.Items
 }
 
 // cancelCases end events early, and make events available at once.

@@ -139,7 +139,7 @@ func (o *opting) open(eventType string) []almanac.Event {
 		almanac.ForUser(o.user.ID), almanac.OfType(eventType), almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
 	}, almanac.Page{})
 	o.ok(err)
-	return found.Events
+	return found.Items
 }
 
 // ended checks how an event ended.

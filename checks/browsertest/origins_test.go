@@ -67,7 +67,7 @@ func (h *host) state(t *testing.T) any {
 	require.NoError(t, err)
 	paused, err := h.store.Paused(t.Context())
 	require.NoError(t, err)
-	return []any{found.Events, paused}
+	return []any{found.Items, paused}
 }
 
 // sender serves a page with a form, as a page of another origin would, and returns its address

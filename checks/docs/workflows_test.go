@@ -209,10 +209,10 @@ func (d *deployment) successor(of almanac.Event) (next almanac.Event) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool {
 		found, err := d.store.Find(d.t.Context(), almanac.And{almanac.ForUser(of.UserID), almanac.InStatus(almanac.Pending)}, almanac.Page{})
-		if err != nil || len(found.Events) != 1 || found.Events[0].ID == of.ID {
+		if err != nil || len(found.Items) != 1 || found.Items[0].ID == of.ID {
 			return false
 		}
-		next = found.Events[0]
+		next = found.Items[0]
 		return true
 	}, patience, pollEvery)
 	return next

@@ -160,6 +160,7 @@ const (
 	maxRootFiles        = 40
 	maxRootTestFiles    = 50 // those with examples included
 	maxRootExampleFiles = 12
+	maxRootTypes        = 127 // exported; none of them an alias
 )
 
 func TestTheRootStaysSmall(t *testing.T) {
@@ -178,6 +179,30 @@ func TestTheRootStaysSmall(t *testing.T) {
 	}
 	if product == 0 || product > maxRootFiles || tests > maxRootTestFiles || examples > maxRootExampleFiles {
 		t.Errorf("the root has %d files, %d test files and %d of examples; at most %d, %d and %d", product, tests, examples, maxRootFiles, maxRootTestFiles, maxRootExampleFiles)
+	}
+}
+
+// TestTheRootHasFewTypes keeps what an adopter reads in the documentation of the root. What only
+// operators need belongs to package ops.
+func TestTheRootHasFewTypes(t *testing.T) {
+	t.Parallel()
+	types := 0
+	for _, f := range tree(t) {
+		if f.test || path.Dir(f.path) != "." {
+			continue
+		}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if one, ok := n.(*ast.TypeSpec); ok && one.Name.IsExported() {
+				types++
+				if one.Assign.IsValid() {
+					f.breaks(t, one.Pos(), one.Name.Name+" is an alias: its documentation is in another package")
+				}
+			}
+			return true
+		})
+	}
+	if types == 0 || types > maxRootTypes {
+		t.Errorf("the root exports %d types, at most %d are allowed", types, maxRootTypes)
 	}
 }
 

@@ -183,7 +183,7 @@ var edits = []mutation{
 	{
 		promise: "delivers the type to users who have opted out too, as for notices that the law requires", in: handlers,
 		file: "user_opt_out.go",
-		old:  "return able && m.Mandatory()", new: "return able && m.Mandatory() && false",
+		old:  "return !givenExecution(h).OverrideOptOuts", new: "return true",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{

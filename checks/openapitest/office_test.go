@@ -129,12 +129,12 @@ func (d down) Event(context.Context, uuid.UUID) (almanac.Event, error) {
 	return almanac.Event{}, d.err
 }
 
-func (d down) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
-	return almanac.FindResult{}, d.err
+func (d down) Find(context.Context, almanac.Spec, almanac.Page) (almanac.List[almanac.Event], error) {
+	return almanac.List[almanac.Event]{}, d.err
 }
 
-func (d down) FindUsers(context.Context, almanac.UserFilter, almanac.Page) (almanac.FindUsersResult, error) {
-	return almanac.FindUsersResult{}, d.err
+func (d down) FindUsers(context.Context, almanac.UserFilter, almanac.Page) (almanac.List[almanac.User], error) {
+	return almanac.List[almanac.User]{}, d.err
 }
 
 func (d down) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {

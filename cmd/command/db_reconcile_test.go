@@ -70,7 +70,7 @@ func (r *roster) offsets() map[string]string {
 	found, err := r.store.Find(r.t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 10})
 	require.NoError(r.t, err)
 	offsets := map[string]string{}
-	for _, e := range found.Events {
+	for _, e := range found.Items {
 		require.Equal(r.t, calendar.Clock{Minute: 15}, e.Wall.Clock)
 		offsets[e.Wall.Date.String()[len("2026-"):]] = offsetText(e.Wall.Labelled().Sub(e.Due))
 	}
@@ -155,9 +155,9 @@ func TestThisMachinesRulesAreUsedUnlessOthersAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	found, err := r.store.Find(t.Context(), almanac.InZone{beirut}, almanac.Page{Limit: 1})
 	require.NoError(t, err)
-	want, err := own.Resolve(found.Events[0].Wall, calendar.Policies{})
+	want, err := own.Resolve(found.Items[0].Wall, calendar.Policies{})
 	require.NoError(t, err)
-	require.Equal(t, want.Instant, found.Events[0].Due)
+	require.Equal(t, want.Instant, found.Items[0].Due)
 }
 
 func TestADatabaseWithoutEvents(t *testing.T) {

@@ -134,7 +134,7 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 	})
 	found, err := table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {
 		found, err := store.Find(ctx, q.spec, page)
-		entries := listedEvents(found.Events)
+		entries := listedEvents(found.Items)
 		if err == nil && c.Names {
 			err = names.fill(ctx, entries)
 		}

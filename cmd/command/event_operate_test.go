@@ -73,7 +73,7 @@ func TestTheNextEventAfterACancellationIsLeftToTheHost(t *testing.T) {
 	byStatus := func(s almanac.Status) []almanac.Event {
 		found, err := c.store.Find(t.Context(), almanac.And{almanac.OfType("BIRTHDAY"), almanac.InStatus(s)}, almanac.Page{})
 		require.NoError(t, err)
-		return found.Events
+		return found.Items
 	}
 	require.Len(t, byStatus(almanac.Pending), 1, "nothing is planned here")
 	cancelled := byStatus(almanac.Cancelled)[0]

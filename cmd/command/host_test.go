@@ -127,8 +127,8 @@ func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
 
 	found, err := storeAt(t, url).Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 2, "a successor of each, but none where the series has ended")
-	for _, next := range found.Events {
+	require.Len(t, found.Items, 2, "a successor of each, but none where the series has ended")
+	for _, next := range found.Items {
 		require.Equal(t, "RENEWAL", next.Type)
 		require.Equal(t, first[0].Wall.Date.Month%12+1, next.Wall.Date.Month)
 		require.Equal(t, calendar.Clock{Hour: 6}, next.Wall.Clock)
@@ -205,7 +205,7 @@ func TestImportPlansByTheHostsHandlers(t *testing.T) {
 	require.Equal(t, 4, created)
 	pending, err := storeAt(t, url).Find(t.Context(), almanac.OfType("RENEWAL"), almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, pending.Events, 2)
+	require.Len(t, pending.Items, 2)
 
 	require.Equal(t, result{exitOK, "stored 2 users with 0 events; 0 users there already; 0 rows refused\n", ""}, load("--no-events", "--database-url", pgtest.URL(t)))
 }

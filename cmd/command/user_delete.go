@@ -107,7 +107,7 @@ func dryDelete(ctx context.Context, store *postgres.Store, id uuid.UUID, options
 		return done, err
 	}
 	found, err := store.Find(ctx, almanac.And{almanac.ForUser(id), almanac.InStatus(almanac.Processing)}, almanac.Page{Limit: listPage})
-	for _, e := range found.Events {
+	for _, e := range found.Items {
 		done.InFlight = append(done.InFlight, e.ID)
 	}
 	return done, err

@@ -184,7 +184,7 @@ func (r *editReport) leave(ctx context.Context, store *postgres.Store, registry 
 // leftAlone returns pending events of a user that nothing here has a handler of.
 func leftAlone(ctx context.Context, store *postgres.Store, user uuid.UUID, registry almanac.Registry) ([]almanac.Event, error) {
 	pending, err := store.Find(ctx, almanac.ForUser(user), almanac.Page{Limit: listPage, Order: almanac.NextFirst})
-	return slices.DeleteFunc(pending.Events, func(e almanac.Event) bool {
+	return slices.DeleteFunc(pending.Items, func(e almanac.Event) bool {
 		return slices.Contains(registry.EventTypes(), e.Type)
 	}), err
 }

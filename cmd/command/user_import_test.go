@@ -122,7 +122,7 @@ func TestUsersOfAFileAreStoredWithTheirEvents(t *testing.T) {
 			require.NoError(t, err)
 			events := map[string]string{}
 			whose := map[string]string{adaID: "ada", graceID: "grace"}
-			for _, e := range found.Events {
+			for _, e := range found.Items {
 				events[whose[e.UserID.String()]+" "+e.Type] = e.Wall.String()[len("2026-"):]
 				leapDay := calendar.LeapDayFeb28
 				if slices.Contains(args, "mar1") {

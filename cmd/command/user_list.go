@@ -134,7 +134,7 @@ func (q *userQuery) run(ctx context.Context, env *environment, t *tables, advice
 	table := userList(env, q.form)
 	found, err := table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]almanac.User, almanac.Cursor, error) {
 		found, err := q.find(ctx, store, page)
-		return found.Users, found.Next, err
+		return found.Items, found.Next, err
 	})
 	if err == nil && found == 0 {
 		fmt.Fprintln(env.errs, env.renamed(advice))
@@ -143,18 +143,18 @@ func (q *userQuery) run(ctx context.Context, env *environment, t *tables, advice
 }
 
 // find returns a page of the users. Later pages are those of the last filter.
-func (q *userQuery) find(ctx context.Context, store *postgres.Store, page almanac.Page) (found almanac.FindUsersResult, err error) {
+func (q *userQuery) find(ctx context.Context, store *postgres.Store, page almanac.Page) (found almanac.List[almanac.User], err error) {
 	if page.After != "" {
 		return store.FindUsers(ctx, q.last(), page)
 	}
 	if q.id != uuid.Nil {
 		u, err := store.User(ctx, q.id)
 		if !errors.Is(err, almanac.ErrNotFound) {
-			return almanac.FindUsersResult{Users: []almanac.User{u}}, err
+			return almanac.List[almanac.User]{Items: []almanac.User{u}}, err
 		}
 	}
 	for _, filter := range q.filters {
-		if found, err = store.FindUsers(ctx, filter, page); err != nil || len(found.Users) > 0 {
+		if found, err = store.FindUsers(ctx, filter, page); err != nil || len(found.Items) > 0 {
 			break
 		}
 	}

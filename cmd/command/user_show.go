@@ -52,11 +52,11 @@ func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User
 	switch {
 	case err != nil:
 		return almanac.User{}, err
-	case len(found.Users) == 0:
+	case len(found.Items) == 0:
 		return almanac.User{}, nobody
-	case len(found.Users) > 1:
-		ids := make([]string, len(found.Users))
-		for i, u := range found.Users {
+	case len(found.Items) > 1:
+		ids := make([]string, len(found.Items))
+		for i, u := range found.Items {
 			ids[i] = u.ID.String()
 		}
 		if found.Next != "" {
@@ -64,7 +64,7 @@ func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User
 		}
 		return almanac.User{}, fmt.Errorf("several users have this e-mail address, so give an id: %s", strings.Join(ids, ", "))
 	}
-	return found.Users[0], nil
+	return found.Items[0], nil
 }
 
 // use is [tables.use] for a command about the user.
@@ -162,7 +162,7 @@ func historyOf(ctx context.Context, store *postgres.Store, user uuid.UUID, limit
 	if err != nil {
 		return history{}, err
 	}
-	h := history{open: slices.Concat(running.Events, pending.Events), ended: ended.Events, moreEnded: ended.Next != "", stalled: stalled}
+	h := history{open: slices.Concat(running.Items, pending.Items), ended: ended.Items, moreEnded: ended.Next != "", stalled: stalled}
 	h.moreOpen = running.Next != "" || pending.Next != "" || len(h.open) > limit
 	h.open = h.open[:min(limit, len(h.open))]
 	return h, nil

@@ -97,7 +97,7 @@ func TestUsersFitTheTerminal(t *testing.T) {
 		var out bytes.Buffer
 		env := Host{Out: &out}.environment(today)
 		env.terminal = terminal{width, true}
-		require.NoError(t, userList(env, form{}).write(env, found.Users, true))
+		require.NoError(t, userList(env, form{}).write(env, found.Items, true))
 		checkFits(t, width, out.String())
 	}
 	require.NotContains(t, almanacAt(t, today, "users", "list", "--database-url", url).out, "\u200e", "marks are for terminals")

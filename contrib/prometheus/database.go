@@ -44,7 +44,7 @@ func newCalls(newHistogram histogramMaker) calls {
 	for _, outcome := range []string{answered, refused} {
 		c.claims.WithLabelValues(outcome)
 	}
-	for _, kind := range []almanac.UpdateKind{almanac.UpdateOutcome, almanac.UpdateUser, almanac.UpdateEvent} {
+	for _, kind := range []almanac.MeasurementKind{almanac.MeasuredOutcome, almanac.MeasuredUser, almanac.MeasuredEvent} {
 		for _, result := range []string{stored, conflict} {
 			c.updates.WithLabelValues(string(kind), result)
 		}
@@ -60,8 +60,13 @@ func claimBuckets() []float64 {
 // sizeBuckets go to 2,000, which is the largest size of a claim.
 func sizeBuckets() []float64 { return []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000} }
 
-// MeasureClaim measures one claim.
-func (e *Events) MeasureClaim(_ context.Context, m almanac.ClaimMeasurement) {
+// Measure measures one claim, or counts versioned updates.
+func (e *Events) Measure(_ context.Context, m almanac.Measurement) {
+	if m.Kind != almanac.MeasuredClaim {
+		e.calls.updates.WithLabelValues(string(m.Kind), stored).Add(float64(m.Stored))
+		e.calls.updates.WithLabelValues(string(m.Kind), conflict).Add(float64(m.Conflicts))
+		return
+	}
 	outcome := answered
 	if m.Err != nil {
 		outcome = refused
@@ -73,12 +78,6 @@ func (e *Events) MeasureClaim(_ context.Context, m almanac.ClaimMeasurement) {
 	}
 	e.calls.batches.WithLabelValues().Observe(float64(m.BatchSize))
 	e.calls.claims.WithLabelValues(outcome).Observe(m.Total.Seconds())
-}
-
-// MeasureUpdate counts versioned updates.
-func (e *Events) MeasureUpdate(_ context.Context, m almanac.UpdateMeasurement) {
-	e.calls.updates.WithLabelValues(string(m.Kind), stored).Add(float64(m.Stored))
-	e.calls.updates.WithLabelValues(string(m.Kind), conflict).Add(float64(m.Conflicts))
 }
 
 func (c calls) collectors() []prometheus.Collector {

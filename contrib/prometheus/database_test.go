@@ -14,9 +14,9 @@ import (
 func TestClaimsAreMeasured(t *testing.T) {
 	t.Parallel()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
-	events.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Query: 80 * time.Millisecond, Total: 90 * time.Millisecond, BatchSize: 100, Found: 7})
-	events.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Query: 150 * time.Millisecond, Total: 300 * time.Millisecond, BatchSize: 93})
-	events.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Total: 20 * time.Second, BatchSize: 50, Err: errRefused})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredClaim, Query: 80 * time.Millisecond, Total: 90 * time.Millisecond, BatchSize: 100, Found: 7})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredClaim, Query: 150 * time.Millisecond, Total: 300 * time.Millisecond, BatchSize: 93})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredClaim, Total: 20 * time.Second, BatchSize: 50, Err: errRefused})
 
 	shows(t, events, `
 		almanac_claim_query_duration_seconds_bucket{le="0.05"} 0
@@ -37,7 +37,7 @@ func TestClaimsAreMeasured(t *testing.T) {
 func TestQueryDurationIsAbsentWithoutMeasurement(t *testing.T) {
 	t.Parallel()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
-	events.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Total: time.Millisecond, BatchSize: 1, Found: 1})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredClaim, Total: time.Millisecond, BatchSize: 1, Found: 1})
 	shows(t, events, `
 		almanac_claim_query_duration_seconds_count 0
 		almanac_claim_duration_seconds_count{outcome="answered"} 1
@@ -48,8 +48,8 @@ func TestVersionedUpdatesAreCounted(t *testing.T) {
 	t.Parallel()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
 	require.Equal(t, 6, testutil.CollectAndCount(events, "almanac_versioned_updates_total"), "each kind and result, from the beginning")
-	events.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateOutcome, Stored: 98, Conflicts: 2})
-	events.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateUser, Conflicts: 1})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredOutcome, Stored: 98, Conflicts: 2})
+	events.Measure(t.Context(), almanac.Measurement{Kind: almanac.MeasuredUser, Conflicts: 1})
 
 	shows(t, events, `
 		almanac_versioned_updates_total{kind="outcome",result="stored"} 98

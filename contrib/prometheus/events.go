@@ -30,10 +30,9 @@ type Events struct {
 }
 
 var (
-	_ almanac.Observer       = (*Events)(nil)
-	_ almanac.ClaimMeasurer  = (*Events)(nil)
-	_ almanac.UpdateMeasurer = (*Events)(nil)
-	_ prometheus.Collector   = (*Events)(nil)
+	_ almanac.Observer     = (*Events)(nil)
+	_ almanac.Measurer     = (*Events)(nil)
+	_ prometheus.Collector = (*Events)(nil)
 )
 
 // NewEvents returns the Events of the registry's types. Series that are known in advance

@@ -98,8 +98,8 @@ func TestServiceIsDeliveredOnItsDay(t *testing.T) {
 	require.False(t, done.ExecutedAt.Before(done.Due), "never early")
 	found, err := store.Find(t.Context(), almanac.And{almanac.OfType("SERVICE"), almanac.InStatus(almanac.Pending)}, almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, found.Events, 1, "and so it goes on")
-	require.Equal(t, fmt.Sprintf("%04d", due.Date.Year+1), found.Events[0].OccurrenceKey)
+	require.Len(t, found.Items, 1, "and so it goes on")
+	require.Equal(t, fmt.Sprintf("%04d", due.Date.Year+1), found.Items[0].OccurrenceKey)
 }
 
 func TestServiceIsForEmployeesOnly(t *testing.T) {

@@ -57,7 +57,7 @@ func TestARetryCanLastDays(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, want, c.handlers()[0].(greeter).Retry(), args)
+		require.Equal(t, want, c.handlers()[0].(greeter).Settings().RetryPolicy, args)
 	}
 }
 

@@ -147,9 +147,9 @@ func TestTheMailServerIsAsTheFlagsSay(t *testing.T) {
 	require.Equal(t, "pl", m.Locale)
 	handlers := c.handlers()
 	require.Len(t, handlers, 1)
-	require.Equal(t, almanac.PatientRetry(), handlers[0].(mailer).Retry())
-	require.Equal(t, 11*time.Minute, handlers[0].(mailer).Timeout())
-	require.Equal(t, 24*time.Hour, handlers[0].(mailer).CatchUp().SkipOlder)
+	require.Equal(t, almanac.PatientRetry(), handlers[0].(mailer).Settings().RetryPolicy)
+	require.Equal(t, 11*time.Minute, handlers[0].(mailer).Settings().AttemptTimeout)
+	require.Equal(t, 24*time.Hour, handlers[0].(mailer).Settings().CatchUpPolicy.SkipOlder)
 	_, err = c.mail.deliverer(slog.New(slog.DiscardHandler), nil)
 	require.NoError(t, err)
 }

@@ -47,7 +47,7 @@ func TestALateGreetingWaitsForTheEndOfQuietHours(t *testing.T) {
 	h.silent()
 	page, err := store.Find(t.Context(), nil, almanac.Page{})
 	require.NoError(t, err)
-	require.Len(t, page.Events, 1)
-	require.Zero(t, page.Events[0].RetryCount)
-	require.WithinRange(t, page.Events[0].AvailableAt, now.Add(2*time.Hour-time.Minute), now.Add(2*time.Hour+time.Second))
+	require.Len(t, page.Items, 1)
+	require.Zero(t, page.Items[0].RetryCount)
+	require.WithinRange(t, page.Items[0].AvailableAt, now.Add(2*time.Hour-time.Minute), now.Add(2*time.Hour+time.Second))
 }

@@ -50,8 +50,8 @@ func TestACancelledRenewalHasItsSuccessorAtOnce(t *testing.T) {
 	of := func(s almanac.Status) almanac.Event {
 		found, err := store.Find(t.Context(), almanac.InStatus(s), almanac.Page{})
 		require.NoError(t, err)
-		require.Len(t, found.Events, 1)
-		return found.Events[0]
+		require.Len(t, found.Items, 1)
+		return found.Items[0]
 	}
 	cancelled, next := of(almanac.Cancelled), of(almanac.Pending)
 	require.Equal(t, "RENEWAL", next.Type)
