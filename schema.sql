@@ -18,8 +18,9 @@ CREATE SCHEMA IF NOT EXISTS :"schema";
 -- In all tables:
 --   - Programs make the ids of users and events, as UUIDv7: a new row goes to the right edge of the primary key, and no extension is
 --     needed. So these columns have no default, and a row that no program made is refused.
---   - Instants are finite, and what Go parses has the form that it expects: one row that cannot be read would fail every statement that
---     returns it together with others.
+--   - Instants and wall times are in the years 1 to 9999, and what Go parses has the form that it expects: one row that cannot be read
+--     would fail every statement that returns it together with others. For the same reason, statements that add to an integer cannot
+--     overflow it: see series_guard.
 --   - Texts have the type text, with a CHECK where a length is limited: see docs/adr/0063-search-path.md. event_type has no default,
 --     because a row without a type is a mistake.
 --   - Each event pays for an index when it is created, and when an indexed column changes. So an index serves a statement or a Spec, and
@@ -44,7 +45,7 @@ CREATE TABLE :"schema".users (
     -- The IANA name that was given, in the spelling of the zone database.
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     attributes    jsonb        NOT NULL DEFAULT '{}', -- facts for handlers, such as a hire date
-    version       integer      NOT NULL DEFAULT 1,
+    version       integer      NOT NULL DEFAULT 1 CHECK (version >= 1),
     deleted_at    timestamptz,                        -- set if deleted during a delivery: hidden, and removed after the delivery
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
@@ -69,7 +70,8 @@ CREATE TABLE :"schema".users (
     CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array'
         AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].type()'::jsonpath) <@ '["object"]'::jsonb
         AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].*.type()'::jsonpath) <@ '["string"]'::jsonb),
-    CONSTRAINT users_instants_check CHECK (isfinite(created_at) AND isfinite(updated_at) AND isfinite(deleted_at))
+    CONSTRAINT users_instants_check CHECK (least(created_at, updated_at, deleted_at) >= '0001-01-01 00:00:00+00'
+        AND greatest(created_at, updated_at, deleted_at) < '10000-01-01 00:00:00+00')
 );
 
 -- Finds the few users who are deleted and not yet removed.
@@ -146,9 +148,11 @@ CREATE TABLE :"schema".series (
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
     CONSTRAINT series_used_check CHECK ((used_key = '') = (used_nominal IS NULL) AND (used_key = '') = (used_local IS NULL)),
-    CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0),
-    CONSTRAINT series_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
-        AND isfinite(used_nominal) AND isfinite(used_local) AND isfinite(key_instant) AND isfinite(ready_at) AND isfinite(created_at) AND isfinite(updated_at))
+    CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0 AND version >= 1),
+    CONSTRAINT series_instants_check CHECK (least(target_timestamp_utc, key_instant, ready_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
+        AND greatest(target_timestamp_utc, key_instant, ready_at, created_at, updated_at) < '10000-01-01 00:00:00+00'),
+    CONSTRAINT series_walls_check CHECK (least(target_timestamp_local, nominal_local, used_nominal, used_local) >= '0001-01-01'
+        AND greatest(target_timestamp_local, nominal_local, used_nominal, used_local) < '10000-01-01')
 )
 -- The fillfactor leaves space on each page for the next version of its rows.
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -169,7 +173,8 @@ CREATE TABLE :"schema".queue (
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
     -- Its index also finds pages of pending events in order of creation, however long the history is.
     CONSTRAINT queue_pkey PRIMARY KEY (event_id),
-    CONSTRAINT queue_instants_check CHECK (isfinite(available_at) AND isfinite(delayed_from))
+    CONSTRAINT queue_instants_check CHECK (least(available_at, delayed_from) >= '0001-01-01 00:00:00+00'
+        AND greatest(available_at, delayed_from) < '10000-01-01 00:00:00+00')
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -221,8 +226,10 @@ CREATE TABLE :"schema".history (
     CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
     CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
-    CONSTRAINT history_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
-        AND isfinite(key_instant) AND isfinite(ready_at) AND isfinite(executed_at) AND isfinite(created_at) AND isfinite(updated_at))
+    CONSTRAINT history_instants_check CHECK (least(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
+        AND greatest(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) < '10000-01-01 00:00:00+00'),
+    CONSTRAINT history_walls_check CHECK (least(target_timestamp_local, nominal_local) >= '0001-01-01'
+        AND greatest(target_timestamp_local, nominal_local) < '10000-01-01')
 );
 
 CREATE INDEX history_user ON :"schema".history (user_id);
@@ -243,11 +250,12 @@ CREATE TABLE :"schema".unplanned (
     used_unit  text        NOT NULL DEFAULT '', -- what the next column names
     used_key   text COLLATE "C" NOT NULL, -- the occurrence key of the last event
     last_error text,                      -- why the handler failed; NULL if no program with the handler has tried
-    failures   integer     NOT NULL DEFAULT 0, -- attempts to plan that failed
+    failures   integer     NOT NULL DEFAULT 0 CHECK (failures >= 0), -- attempts to plan that failed
     since      timestamptz NOT NULL DEFAULT now(),
     retry_at   timestamptz NOT NULL DEFAULT now(), -- when a program tries again
     CONSTRAINT unplanned_pkey PRIMARY KEY (series_id),
-    CONSTRAINT unplanned_instants_check CHECK (isfinite(since) AND isfinite(retry_at))
+    CONSTRAINT unplanned_instants_check CHECK (least(since, retry_at) >= '0001-01-01 00:00:00+00'
+        AND greatest(since, retry_at) < '10000-01-01 00:00:00+00')
 );
 
 -- Finds the series of a type to try again.
@@ -309,7 +317,8 @@ CREATE TABLE :"schema".leases (
     program    text,                 -- the program that holds the lease, such as 'birthdayd v0.1.0'; for information only, NULL if unknown
     zone_data  text,                 -- the release of that program's zone data, such as 2026f; NULL if unknown
     CONSTRAINT leases_pkey PRIMARY KEY (token),
-    CONSTRAINT leases_instants_check CHECK (isfinite(claimed_at) AND isfinite(expires_at) AND isfinite(ahead_since))
+    CONSTRAINT leases_instants_check CHECK (least(claimed_at, expires_at, ahead_since) >= '0001-01-01 00:00:00+00'
+        AND greatest(claimed_at, expires_at, ahead_since) < '10000-01-01 00:00:00+00')
 );
 
 -- No compression: ids hardly compress, and the attempt would take a sixth of the time of a claim.
@@ -326,7 +335,7 @@ CREATE TABLE :"schema".zone_rules (
     version     text NOT NULL CHECK (length(version) <= 100), -- the release of the zone data, such as 2026f; empty if unknown
     recheck     timestamptz,           -- until when events that follow other rules may be stored; NULL if none are expected
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone),
-    CONSTRAINT zone_rules_recheck_check CHECK (isfinite(recheck))
+    CONSTRAINT zone_rules_recheck_check CHECK (recheck >= '0001-01-01 00:00:00+00' AND recheck < '10000-01-01 00:00:00+00')
 );
 
 -- Marks: zone rules that differ from zone_rules and by which programs with other zone data have planned pending events. A mark is
@@ -346,7 +355,7 @@ CREATE TABLE :"schema".pauses (
     event_type text NOT NULL CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT pauses_pkey PRIMARY KEY (event_type),
-    CONSTRAINT pauses_since_check CHECK (isfinite(since))
+    CONSTRAINT pauses_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
 );
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
@@ -356,7 +365,7 @@ CREATE TABLE :"schema".settings (
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT settings_pkey PRIMARY KEY (name),
-    CONSTRAINT settings_since_check CHECK (isfinite(since))
+    CONSTRAINT settings_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
 );
 
 -- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
@@ -421,7 +430,7 @@ CREATE TABLE :"schema".outbox_consumers (
     moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     server   bigint       NOT NULL DEFAULT (pg_control_system()).system_identifier, -- to which the transaction ids belong
     CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name),
-    CONSTRAINT outbox_consumers_moved_at_check CHECK (isfinite(moved_at))
+    CONSTRAINT outbox_consumers_moved_at_check CHECK (moved_at >= '0001-01-01 00:00:00+00' AND moved_at < '10000-01-01 00:00:00+00')
 )
 WITH (fillfactor = 50);
 
@@ -484,15 +493,26 @@ SELECT * FROM :"schema".ended_events;
 CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'row % of % may not change so',
-        coalesce(pg_catalog.to_jsonb(OLD) ->> 'event_id'::text, pg_catalog.to_jsonb(OLD) ->> 'id'::text), TG_TABLE_NAME
+        coalesce(pg_catalog.to_jsonb(OLD) ->> 'event_id'::text, pg_catalog.to_jsonb(OLD) ->> 'id'::text,
+            pg_catalog.to_jsonb(NEW) ->> 'event_id'::text), TG_TABLE_NAME
         USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME,
-              HINT = 'What has ended never changes, versions rise, and an event keeps its identity and, once claimed, its target.';
+              HINT = 'What has ended never changes, versions and counters rise step by step, and an event keeps its identity and, once claimed, its target.';
 END
 $$;
 
 CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
 CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+
+-- Versions and counters begin low and rise step by step. So they never reach the greatest integer, and no statement that adds to the
+-- integers of many rows fails because of one of them. The differences do not overflow, because a CHECK refuses negative values.
+CREATE TRIGGER users_guard AFTER UPDATE ON :"schema".users FOR EACH ROW
+WHEN (NEW.version - OLD.version NOT BETWEEN 0 AND 1)
+EXECUTE FUNCTION :"schema".refuse_change();
+
+CREATE TRIGGER series_new_guard AFTER INSERT ON :"schema".series FOR EACH ROW
+WHEN (NEW.version > 1000000 OR NEW.retry_count > 1000000 OR NEW.claim_count > 1000000 OR NEW.crash_count > 1000000)
+EXECUTE FUNCTION :"schema".refuse_change();
 
 CREATE TRIGGER series_guard AFTER UPDATE ON :"schema".series FOR EACH ROW
 WHEN (
@@ -503,18 +523,27 @@ WHEN (
     OR NEW.detached <> OLD.detached
     -- The greatest used key of a unit never falls and is never lost.
     OR (NEW.used_unit = OLD.used_unit AND (NEW.used_key < OLD.used_key OR NEW.used_others IS DISTINCT FROM OLD.used_others))
-    OR (NEW.used_unit <> OLD.used_unit AND OLD.used_key <> '' AND NEW.used_others IS DISTINCT FROM
+    -- used_others is made of these keys alone, so Go can read it.
+    OR (NEW.used_unit <> OLD.used_unit AND NEW.used_others IS DISTINCT FROM CASE WHEN OLD.used_key <> '' THEN
         (coalesce(OLD.used_others, '{}'::jsonb) || pg_catalog.jsonb_build_object(
-            OLD.used_unit, pg_catalog.jsonb_build_array(OLD.used_key, OLD.used_nominal, OLD.used_local))) - NEW.used_unit)
+            OLD.used_unit, pg_catalog.jsonb_build_array(OLD.used_key, OLD.used_nominal, OLD.used_local))) - NEW.used_unit END)
     OR NEW.origin IS DISTINCT FROM OLD.origin
+    -- A claim, a release, or both at once.
+    OR NEW.version - OLD.version > 2
+    OR NEW.retry_count - OLD.retry_count > 1
+    OR NEW.claim_count - OLD.claim_count > 1
+    OR NEW.crash_count - OLD.crash_count > 1
     -- Another event takes the place of one: it is new. Nothing follows an event that was requeued.
     OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
-        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.origin = 'requeued'
+        AND (NEW.version <> 1 OR NEW.retry_count <> 0 OR NEW.claim_count <> 0 OR NEW.crash_count <> 0 OR NEW.origin = 'requeued'
             OR (NEW.key_unit = NEW.used_unit AND NEW.occurrence_key <= NEW.used_key)
             OR NEW.occurrence_key <= (NEW.used_others -> NEW.key_unit ->> 0) COLLATE "C"))
     OR (NEW.event_id = OLD.event_id AND (
-        -- A claim, a release, or both at once. What concerns the user alone raises nothing.
-        NEW.version NOT BETWEEN OLD.version AND OLD.version + 2
+        -- What concerns the user alone raises nothing.
+        NEW.version < OLD.version
+        OR NEW.retry_count < OLD.retry_count
+        OR NEW.claim_count < OLD.claim_count
+        OR NEW.crash_count < OLD.crash_count
         OR NEW.idempotency_key <> OLD.idempotency_key
         OR NEW.origin_event IS DISTINCT FROM OLD.origin_event
         OR NEW.follows_user IS DISTINCT FROM OLD.follows_user
@@ -584,16 +613,23 @@ BEGIN
     )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
     DELETE FROM audit a WHERE a.user_id = OLD.id;
-    -- Consumers who have not read a row yet must not miss it.
+    -- Consumers who have not read a row yet must not miss it. A relay that prunes may keep its transaction open, so rows that it has
+    -- locked are left to it, or to a later pruning.
+    WITH read AS MATERIALIZED (
+        SELECT o.sequence
+        FROM outbox o
+        WHERE o.user_id = OLD.id
+            AND NOT EXISTS (
+                SELECT
+                FROM outbox_consumers c
+                WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
+                    OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
+                    AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
+            )
+        FOR UPDATE OF o SKIP LOCKED
+    )
     DELETE FROM outbox o
-    WHERE o.user_id = OLD.id
-        AND NOT EXISTS (
-            SELECT
-            FROM outbox_consumers c
-            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
-                OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
-                AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
-        );
+    WHERE o.sequence = ANY (ARRAY (SELECT read.sequence FROM read));
     RETURN OLD;
 END
 $$;
@@ -738,12 +774,15 @@ $$;
 -- The two functions below are for a relay. With the right to delete from a table, it could lock the table, and so stop every program that
 -- writes to the outbox, or deletes users.
 
--- Deletes those of the oldest rows of the outbox that every consumer has read. Returns how many it has deleted. Rows of a user whom
--- another transaction deletes are passed over: that transaction deletes them.
+-- Deletes those of the oldest rows of the outbox that every consumer has read. Examines 1 to 10,000 rows. Returns how many it has
+-- deleted. Rows of a user whom another transaction deletes are passed over: that transaction deletes them.
 CREATE FUNCTION :"schema".prune_outbox(most integer) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 DECLARE
     pruned integer;
 BEGIN
+    IF (most BETWEEN 1 AND 10000) IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'prune_outbox examines 1 to 10000 rows';
+    END IF;
     WITH page AS MATERIALIZED (
         SELECT o.sequence
         FROM outbox o

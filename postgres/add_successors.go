@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,7 +97,7 @@ func stallArgs(rows []stalledRow) pgx.StrictNamedArgs {
 		"units":    column(rows, func(r stalledRow) string { return r.unit }),
 		"keys":     column(rows, func(r stalledRow) string { return r.key }),
 		"errors":   column(rows, func(r stalledRow) string { return r.Error }),
-		"failures": column(rows, func(r stalledRow) int { return r.Failures }),
+		"failures": column(rows, func(r stalledRow) int { return min(r.Failures, math.MaxInt32) }), // another program may have stored any number
 		"since":    column(rows, func(r stalledRow) time.Time { return r.Since }),
 		"retry_at": column(rows, func(r stalledRow) time.Time { return r.RetryAt }),
 	}

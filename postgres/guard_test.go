@@ -106,15 +106,33 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"a claimed event has a key of another unit":   {"series", "key_unit = 'day', version = version + 1", claimed.ID},
 		"a new event is of an occurrence of a unit that was used before": {
 			"series", "event_id = gen_random_uuid(), occurrence_key = '1998-01-02', key_unit = 'day', version = 1", pending.ID},
-		"a counter falls below zero": {"series", "retry_count = -1, version = version + 1", pending.ID},
+		"used keys of other units are stored by hand": {"series", `used_unit = 'x', used_key = 'a', used_nominal = now(), used_local = now(), used_others = '{"day": 5}'`, claimed.ID},
+		"a counter falls below zero":                  {"series", "retry_count = -1, version = version + 1", pending.ID},
+		"the number of claims falls":                  {"series", "claim_count = 0, version = version + 1", claimed.ID},
+		"the number of claims jumps":                  {"series", "claim_count = claim_count + 2, version = version + 1", claimed.ID},
+		"the number of retries falls":                 {"series", "retry_count = 0, version = version + 1", claimed.ID},
+		"the number of retries jumps":                 {"series", "retry_count = retry_count + 2, version = version + 1", claimed.ID},
+		"the number of crashes jumps":                 {"series", "crash_count = crash_count + 2, version = version + 1", claimed.ID},
+		"the number of claims of an ended one jumps":  {"series", "event_id = NULL, claim_count = 2147483647", pending.ID},
+		"the version of an ended one jumps":           {"series", "event_id = NULL, version = 2147483647", pending.ID},
+		"the version of an ended one is negative":     {"series", "event_id = NULL, version = -1", pending.ID},
+		"a new event has failed already":              {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 1, retry_count = 1", pending.ID},
+		"a new event has crashed already":             {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 1, crash_count = 1", pending.ID},
+		"the version of a user jumps":                 {"users", "version = version + 2", stranger.ID},
+		"the version of a user falls":                 {"users", "version = version - 1", stranger.ID},
 	}
-	_, err = pool.Exec(t.Context(), `UPDATE almanac.series SET used_key = '1999', used_unit = 'year', used_nominal = now(), used_local = now(),
-		used_others = '{"day": ["1998-01-02", "1998-01-02T00:00:00", "1998-01-02T00:00:00"]}' WHERE event_id = $1`, pending.ID)
-	require.NoError(t, err)
+	for _, set := range []string{
+		"used_key = '1998-01-02', used_unit = 'day', used_nominal = '1998-01-02', used_local = '1998-01-02'",
+		`used_key = '1999', used_unit = 'year', used_nominal = now(), used_local = now(),
+			used_others = '{"day": ["1998-01-02", "1998-01-02T00:00:00", "1998-01-02T00:00:00"]}'`,
+	} {
+		_, err = pool.Exec(t.Context(), "UPDATE almanac.series SET "+set+" WHERE event_id = $1", pending.ID)
+		require.NoError(t, err)
+	}
 	for name, update := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			id := map[string]string{"history": "id", "queue": "event_id", "series": "event_id"}[update.table]
+			id := map[string]string{"history": "id", "queue": "event_id", "series": "event_id", "users": "id"}[update.table]
 			_, err := pool.Exec(t.Context(), "UPDATE almanac."+update.table+" SET "+update.set+" WHERE "+id+" = $1", update.id)
 
 			var pg *pgconn.PgError
@@ -127,6 +145,11 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"history_status_check": `INSERT INTO almanac.history
 			SELECT (jsonb_populate_record(h, '{"status": "PAUSED", "executed_at": null, "failure_reason": "x"}')).* FROM almanac.history h`,
 		"keys_pkey": "INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM almanac.series",
+		"series_new_guard": `INSERT INTO almanac.series (user_id, event_type, name, current_user_version, occurrence_key, target_timestamp_utc,
+				target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, claim_count)
+			SELECT user_id, event_type, 'another', current_user_version, occurrence_key, target_timestamp_utc,
+				target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, 2147483647
+			FROM almanac.series`,
 		"series_user_id_fkey": `INSERT INTO almanac.series (user_id, event_type, name, current_user_version, occurrence_key, target_timestamp_utc,
 				target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
 			SELECT gen_random_uuid(), event_type, name, current_user_version, occurrence_key, target_timestamp_utc,

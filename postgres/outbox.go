@@ -73,8 +73,9 @@ var ErrOutboxRestored = errors.New("position is of another server: EnableOutbox 
 // [ErrOutboxRestored].
 //
 // The outbox grows until [Store.PruneOutbox] prunes it. When a user is deleted, the rows
-// about the user that every consumer has read are deleted at once. The other rows about
-// the user are deleted when they are pruned.
+// about the user that every consumer has read are deleted at once, except rows that
+// another transaction is pruning. The other rows about the user are deleted when they are
+// pruned.
 func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
 	return switchTriggers(ctx, db, "switch the outbox", func(s *Store) string { return s.statements.EnableOutbox }, options)
 }
@@ -143,8 +144,10 @@ func (s *Store) Consumers(ctx context.Context) (consumers []Consumer, err error)
 	return consumers, err
 }
 
-// maxConsumed bounds how many domain events are read at once.
-const maxConsumed = 10_000
+// maxRows bounds how many rows of the outbox are read or pruned at once.
+const maxRows = 10_000
+
+var badLimit = almanac.FieldError{Field: "limit", Problem: fmt.Sprintf("is not between 1 and %d", maxRows)}
 
 // Consume reads up to limit domain events, 1 to 10,000, that a consumer has not read,
 // hands them to take, and moves the consumer past them, all in one transaction. It
@@ -214,8 +217,8 @@ func checkConsume(name string, limit int) error {
 	if name == "" || len(name) > 100 {
 		bad = append(bad, almanac.FieldError{Field: "consumer", Problem: "is not 1 to 100 bytes long"})
 	}
-	if limit < 1 || limit > maxConsumed {
-		bad = append(bad, almanac.FieldError{Field: "limit", Problem: fmt.Sprintf("is not between 1 and %d", maxConsumed)})
+	if limit < 1 || limit > maxRows {
+		bad = append(bad, badLimit)
 	}
 	if bad != nil {
 		return &almanac.ValidationError{Fields: bad}
@@ -303,10 +306,10 @@ func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
 // that every consumer has read. It returns the number of deleted rows. If there is no
 // consumer, PruneOutbox deletes all examined rows. Call it until it returns fewer than
 // limit. Rows that a consumer has not read stay for as long as the consumer exists: see
-// [Store.Consumers].
+// [Store.Consumers]. A limit that is not 1 to 10,000 is an [*almanac.ValidationError].
 func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err error) {
-	if limit < 1 {
-		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not positive"}}}
+	if limit < 1 || limit > maxRows {
+		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{badLimit}}
 	}
 	err = s.transact(ctx, "prune the outbox", func(ctx context.Context, tx pgx.Tx) (err error) {
 		pruned, err = one(ctx, tx, s.statements.PruneOutbox, pgx.StrictNamedArgs{"limit": limit}, pgx.RowTo[int])

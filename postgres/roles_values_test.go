@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -28,6 +30,13 @@ func TestRolesStoreNoRowThatCannotBeRead(t *testing.T) {
 		`UPDATE almanac.series SET target_timestamp_utc = '-infinity', version = version + 1`,
 		`UPDATE almanac.series SET target_timestamp_local = 'infinity', version = version + 1`,
 		`INSERT INTO almanac.queue (available_at, event_id, series_id, event_type) VALUES ('infinity', gen_random_uuid(), 1, 'X')`,
+		`UPDATE almanac.series SET used_unit = 'x', used_key = 'a', used_local = '2000-01-01', used_nominal = '294276-01-01'`,
+		`UPDATE almanac.series SET used_unit = 'x', used_key = 'a', used_local = '2000-01-01', used_nominal = '0044-03-15 BC'`,
+		`UPDATE almanac.series SET used_unit = 'x', used_key = 'a', used_local = '2000-01-01', used_nominal = '2000-01-01', used_others = '{"day": 5}'`,
+		`UPDATE almanac.series SET claim_count = 2147483647`,
+		`UPDATE almanac.series SET crash_count = 2147483647`,
+		`UPDATE almanac.series SET retry_count = 2147483647`,
+		`UPDATE almanac.users SET version = 2147483647`,
 		`INSERT INTO almanac.due_changes SELECT repeat('x', 101), 1, 'X', 1`,
 		`INSERT INTO almanac.due_changes SELECT 'UTC', 1, repeat('x', 51), 1`,
 	} {
@@ -45,21 +54,51 @@ func TestRolesStoreNoRowThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each instant that some role may write is checked to be finite.
-func TestInstantsThatRolesWriteAreFinite(t *testing.T) {
+// Each time that some role may write is in the years that Go reads and writes as JSON.
+func TestTimesThatRolesWriteAreInYearsThatGoReads(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
-	require.Empty(t, c.lines(t, `
+	columns := c.lines(t, `
 		SELECT format('%s.%s', c.relname, a.attname)
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relnamespace = 'almanac'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
 			AND a.atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype)
 			AND EXISTS (SELECT FROM unnest($1::text[]) r
 				WHERE has_column_privilege(r, c.oid, a.attnum, 'INSERT') OR has_column_privilege(r, c.oid, a.attnum, 'UPDATE'))
-			AND NOT EXISTS (SELECT FROM pg_constraint k
-				WHERE k.conrelid = c.oid AND pg_get_constraintdef(k.oid) LIKE '%isfinite(' || a.attname || ')%')
 			AND c.relname <> 'pruning' -- begins with -infinity, and is compared by the database alone
-		ORDER BY 1`, c.roles("worker", "api", "operator", "relay", "reader")))
+		ORDER BY 1`, c.roles("worker", "api", "operator", "relay", "reader"))
+	require.NotEmpty(t, columns)
+	tx, err := c.pools[""].Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	store := func(column, value string) error {
+		point, err := tx.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, point.Rollback(t.Context())) }()
+		table, name, _ := strings.Cut(column, ".")
+		// A table with the same checks, each of whose other columns may be NULL.
+		_, err = point.Exec(t.Context(), `
+			SET LOCAL TimeZone = 'UTC';
+			CREATE TEMPORARY TABLE probe (LIKE almanac.`+table+` INCLUDING CONSTRAINTS);
+			DO $$ DECLARE c text; BEGIN
+				FOR c IN SELECT attname FROM pg_attribute WHERE attrelid = 'pg_temp.probe'::regclass AND attnum > 0 AND attnotnull LOOP
+					EXECUTE format('ALTER TABLE pg_temp.probe ALTER %I DROP NOT NULL', c);
+				END LOOP;
+			END $$`)
+		require.NoError(t, err)
+		_, err = point.Exec(t.Context(), "INSERT INTO pg_temp.probe ("+name+") VALUES ('"+value+"')")
+		return err
+	}
+	for _, column := range columns {
+		for _, value := range []string{"-infinity", "0001-12-31 23:59:59.999999 BC", "10000-01-01", "294276-12-31", "infinity"} {
+			var pg *pgconn.PgError
+			require.ErrorAs(t, store(column, value), &pg, "%s: %s", column, value)
+			require.Equal(t, "23514", pg.Code, "%s: %s", column, value)
+		}
+		for _, value := range []string{"0001-01-01", "9999-12-31 23:59:59.999999"} {
+			require.NoError(t, store(column, value), "%s: %s", column, value)
+		}
+	}
 }
 
 func (c *cast) roles(names ...string) (roles []string) {

@@ -36,7 +36,8 @@ func storeUsers(t *testing.T, address string, users, due int) *postgres.Store {
 	}
 	runSQL(t, address, `
 		WITH due AS (SELECT event_id FROM almanac.queue ORDER BY event_id LIMIT $1),
-			gone AS (DELETE FROM almanac.queue q USING due WHERE q.event_id = due.event_id RETURNING q.*)
+			gone AS (DELETE FROM almanac.queue q USING due WHERE q.event_id = due.event_id RETURNING q.*),
+			moved AS (UPDATE almanac.series s SET target_timestamp_utc = now() - interval '1 hour', version = version + 1 FROM due WHERE s.event_id = due.event_id)
 		INSERT INTO almanac.queue SELECT now() - interval '1 hour', event_id, series_id, event_type FROM gone`, due)
 	return store
 }

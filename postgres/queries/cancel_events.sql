@@ -23,6 +23,7 @@ WITH n AS MATERIALIZED (
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
+        AND s.event_id = n.id
         AND s.version = n.version - 1
     RETURNING n.*, s.id AS series_id, s.name, s.retry_count, s.claim_count, :kept
 ), kept AS (

@@ -5,5 +5,6 @@
 SELECT coalesce((SELECT has_schema_privilege(n.oid, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = @schema::text), true)
 FROM set_config('search_path', quote_ident(@schema::text) || ', pg_temp', true) AS path,
     set_config('datestyle', 'ISO, YMD', true) AS dates,
+    set_config('timezone', 'UTC', true) AS zone,
     set_config('quote_all_identifiers', 'off', true) AS quotes,
     set_config('standard_conforming_strings', 'on', true) AS strings

@@ -13,6 +13,9 @@
 -- A mark in the future is ignored: the clock was set back.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
+-- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims
+-- nothing: neither another event of the series, nor one of a type that was not asked for, nor one before its target. OFFSET 0 makes the
+-- planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
 -- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and
 -- release.sql.
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
@@ -38,7 +41,7 @@ WITH asked AS MATERIALIZED (
     ) oldest
     WHERE NOT a.alone
 ), of_one AS MATERIALIZED (
-    SELECT q.ctid AS place, q.series_id, q.available_at
+    SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
     FROM :"schema".queue q
     WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1)
         AND q.available_at >= (SELECT min(live.since) FROM live)
@@ -48,7 +51,7 @@ WITH asked AS MATERIALIZED (
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
 ), of_several AS MATERIALIZED (
-    SELECT locked.place, locked.series_id, locked.available_at
+    SELECT locked.place, locked.series_id, locked.event_id, locked.event_type, locked.available_at
     FROM (
         SELECT oldest.place
         FROM live
@@ -66,7 +69,7 @@ WITH asked AS MATERIALIZED (
         ORDER BY oldest.available_at, oldest.event_id
     ) merged
     CROSS JOIN LATERAL (
-        SELECT q.ctid AS place, q.series_id, q.available_at
+        SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
         FROM :"schema".queue q
         WHERE q.ctid = merged.place
         FOR UPDATE SKIP LOCKED
@@ -81,8 +84,17 @@ WITH asked AS MATERIALIZED (
     WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
 ), claimed AS MATERIALIZED (
     SELECT s.*
-    FROM :"schema".series s
-    WHERE s.id = ANY (ARRAY (SELECT due.series_id FROM due))
+    FROM unnest(ARRAY (SELECT due.series_id FROM due), ARRAY (SELECT due.event_id FROM due), ARRAY (SELECT due.event_type FROM due))
+        AS q (series_id, event_id, event_type)
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM :"schema".series x
+        WHERE x.id = q.series_id
+            AND x.event_id = q.event_id
+            AND x.event_type = q.event_type
+            AND x.target_timestamp_utc <= now() + @ahead::interval
+        OFFSET 0
+    ) s
     ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read

@@ -7,7 +7,7 @@ WITH dequeued AS (
     USING :"schema".series s
     WHERE s.open_user_id = @id
         AND q.event_id = s.event_id
-    RETURNING q.series_id, s.idempotency_key
+    RETURNING s.id AS series_id, s.idempotency_key
 ), emptied AS (
     UPDATE :"schema".series s
     SET event_id = NULL

@@ -34,6 +34,7 @@ WITH n AS MATERIALIZED (
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
+        AND s.event_id = n.id
         AND s.version = n.version - 1
         AND s.name = n.name
         AND s.detached = n.detached

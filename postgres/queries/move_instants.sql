@@ -8,7 +8,7 @@ WITH n AS MATERIALIZED (
 ), free AS MATERIALIZED (
     SELECT q.ctid AS place
     FROM :"schema".queue q
-    JOIN :"schema".series s ON s.id = q.series_id
+    JOIN :"schema".series s ON s.id = q.series_id AND s.event_id = q.event_id
     JOIN n ON n.id = q.event_id
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
         AND s.version = n.version - 1

@@ -15,6 +15,7 @@ WITH n AS MATERIALIZED (
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
+        AND s.event_id = n.id
         AND s.version = n.version
     RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
 ), counted AS (

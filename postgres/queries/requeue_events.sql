@@ -1,11 +1,12 @@
 -- Let events that failed or were cancelled begin again, each in a series of its own, under its old occurrence key and idempotency
 -- key. Parallel arrays, one element per event:
 --   :new_arrays, as in insert_events.sql · @available timestamptz[] · @claims integer[] · @errors text[]
+-- The count of claims begins at a million at most: see series_new_guard in the schema.
 -- An event that was requeued before has such a series, and is left out.
 WITH stored AS (
     INSERT INTO :"schema".series AS s (current_user_version, claim_count, last_error, key_instant, :new_columns)
     SELECT
-        coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), n.claim_count, n.last_error,
+        coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), least(n.claim_count, 1000000), n.last_error,
         (SELECT e.key_instant FROM :"schema".ended_events e WHERE e.id = n.origin_event), :new_columns
     FROM unnest(@claims::integer[], @errors::text[], :new_arrays) AS n (claim_count, last_error, :new_columns)
     ON CONFLICT (user_id, event_type, name, detached) DO NOTHING

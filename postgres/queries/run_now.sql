@@ -17,6 +17,7 @@ WITH n AS MATERIALIZED (
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
+        AND s.event_id = n.id
         AND s.version = n.version - 1
         AND s.claim_count > 0
     RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at,

@@ -1,0 +1,212 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+func claimOf(types []string, lease time.Duration) almanac.ClaimRequest {
+	return almanac.ClaimRequest{Token: uuid.New(), Owner: "test", Types: types, Limit: 100, Lease: lease}
+}
+
+// Every role with the rights of the API can insert rows into the queue and delete them. A claim takes an event for what its series says.
+func TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing(t *testing.T) {
+	t.Parallel()
+	const insert = `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type) SELECT now() - interval '1 hour', `
+	for name, types := range map[string][]string{"one type": {almanac.TypeBirthday}, "several types": {almanac.TypeBirthday, "OTHER"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			scheduler := newScheduler(t, store)
+			change := func(sql string, user uuid.UUID) {
+				tag, err := pool.Exec(t.Context(), sql, user)
+				require.NoError(t, err)
+				require.EqualValues(t, 1, tag.RowsAffected(), sql)
+			}
+			dequeue := func(user uuid.UUID) {
+				change("DELETE FROM almanac.queue WHERE event_id = (SELECT event_id FROM almanac.series WHERE user_id = $1)", user)
+			}
+			closed := overdue(t, store)
+			_, err = scheduler.Cancel(t.Context(), closed.ID, almanac.CancelOptions{EndSeries: true})
+			require.NoError(t, err)
+			change(insert+`gen_random_uuid(), id, event_type FROM almanac.series WHERE user_id = $1`, closed.UserID)
+			for _, id := range []string{"event_id", "gen_random_uuid()"} {
+				future, err := scheduler.CreateUser(t.Context(), ada)
+				require.NoError(t, err)
+				if id == "event_id" {
+					dequeue(future.User.ID)
+				}
+				change(insert+id+`, id, event_type FROM almanac.series WHERE user_id = $1`, future.User.ID)
+			}
+			other := overdue(t, store)
+			dequeue(other.UserID)
+			change(insert+`event_id, id, 'OTHER' FROM almanac.series WHERE user_id = $1`, other.UserID)
+			due := overdue(t, store)
+
+			claim, err := store.Claim(t.Context(), claimOf(types, time.Minute))
+			require.NoError(t, err)
+			require.Len(t, claim.Events, 1)
+			require.Equal(t, due.ID, claim.Events[0].ID)
+			var listed int
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT sum(cardinality(series_ids)) FROM almanac.leases").Scan(&listed))
+			require.Equal(t, 1, listed)
+			claim, err = store.Claim(t.Context(), claimOf(types, time.Minute))
+			require.NoError(t, err)
+			require.Empty(t, claim.Events)
+		})
+	}
+}
+
+func TestDeletingAUserLeavesTheSeriesThatARowOfTheQueueNames(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+	var users [2]almanac.UserWithEvents
+	for i := range users {
+		users[i], err = scheduler.CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+	}
+	_, err = pool.Exec(t.Context(), `DELETE FROM almanac.queue WHERE event_id = $1`, users[0].Events[0].ID)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+		SELECT target_timestamp_utc, $1, id, event_type FROM almanac.series WHERE user_id = $2`, users[0].Events[0].ID, users[1].User.ID)
+	require.NoError(t, err)
+
+	_, err = scheduler.DeleteUser(t.Context(), users[0].User.ID, almanac.DeleteOptions{})
+	require.NoError(t, err)
+	e, err := store.Event(t.Context(), users[1].Events[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, almanac.Pending, e.Status)
+}
+
+// A number at the greatest integer would fail each statement that adds to it, with the rows of other users.
+func TestStoredNumbersOverflowInNoStatement(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), newScheduler(t, c.store(t, "operator"))
+
+	// An API may insert ended events, and change how many events have a key.
+	first := overdue(t, api)
+	_, err := operator.Cancel(t.Context(), first.ID, almanac.CancelOptions{EndSeries: true})
+	require.NoError(t, err)
+	copied := uuid.Must(uuid.NewV7())
+	c.exec(t, "", `INSERT INTO almanac.history SELECT (jsonb_populate_record(h, jsonb_build_object('id', $2::uuid, 'claim_count', 2147483647))).*
+		FROM almanac.history h WHERE id = $1`, first.ID, copied)
+	c.exec(t, "api", "UPDATE almanac.keys SET holders = 2147483647 WHERE idempotency_key = $1", first.IdempotencyKey.String())
+	for _, id := range []uuid.UUID{first.ID, copied} {
+		_, err = operator.Requeue(t.Context(), id, almanac.RequeueOptions{})
+		require.NoError(t, err)
+	}
+	claim, err := worker.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday}, time.Millisecond))
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 2)
+	_, err = worker.Find(t.Context(), almanac.InStatus(almanac.Processing), almanac.Page{})
+	require.NoError(t, err)
+	released := 0
+	require.Eventually(t, func() bool {
+		events, err := worker.ReleaseExpired(t.Context(), 100)
+		released += len(events)
+		return err == nil && released == 2
+	}, 10*time.Second, 10*time.Millisecond)
+
+	// An API may store how often a series has stalled.
+	unplanned(t, api, 2)
+	c.exec(t, "api", "UPDATE almanac.unplanned SET failures = 2147483647")
+	_, err = worker.AddSuccessors(t.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+		var again []almanac.StalledSeries
+		for _, one := range users {
+			stalled := one.Stalled[0]
+			stalled.Failures++
+			again = append(again, stalled)
+		}
+		return nil, again, nil
+	})
+	require.NoError(t, err)
+}
+
+// Each integer that some role may write, and why no statement that adds to it overflows. A new one belongs here.
+func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	const steps, copied = "a guard lets it rise step by step", "only copied and compared"
+	why := map[string]string{
+		"series.version": steps, "series.retry_count": steps, "series.claim_count": steps, "series.crash_count": steps, "users.version": steps,
+		"series.current_user_version": copied, "series.user_version": copied,
+		"history.version": copied, "history.retry_count": copied, "history.crash_count": copied, "history.user_version": copied,
+		"history.claim_count": "requeue_events.sql bounds it",
+		"keys.holders":        "hold_keys.sql bounds it", "unplanned.failures": "stallArgs bounds it",
+		"queue.series_id": copied, "queue.retry_count": copied, "unplanned.series_id": copied,
+		"due_changes.quarter": copied, "due_counts.quarter": copied,
+		"due_changes.n": "its sum is a bigint", "due_counts.n": "a bigint that only workers write",
+		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied,
+		"outbox_consumers.low": copied, "outbox_consumers.next_low": copied, "outbox_consumers.last": copied,
+	}
+	written := c.lines(t, `
+		SELECT format('%s.%s', c.relname, a.attname)
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		WHERE c.relnamespace = 'almanac'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+			AND a.atttypid IN ('integer'::regtype, 'bigint'::regtype) AND a.attidentity = ''
+			AND EXISTS (SELECT FROM unnest($1::text[]) r
+				WHERE has_column_privilege(r, c.oid, a.attnum, 'INSERT') OR has_column_privilege(r, c.oid, a.attnum, 'UPDATE'))
+		ORDER BY 1`, c.roles("worker", "api", "operator", "relay", "reader"))
+	for _, column := range written {
+		require.Contains(t, why, column)
+	}
+	require.Len(t, written, len(why))
+}
+
+// A relay that prunes and keeps its transaction open delays no deletion of a user.
+func TestAnOpenPruningDelaysNoDeletion(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	require.NoError(t, postgres.EnableOutbox(t.Context(), c.pools["owner"]))
+	relay := c.store(t, "relay")
+	require.NoError(t, relay.CreateConsumer(t.Context(), "billing"))
+	var users []uuid.UUID
+	for range 2 {
+		created, err := newScheduler(t, c.store(t, "api")).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		users = append(users, created.User.ID)
+	}
+	consume(t, relay, "billing", 100)
+	about := func(user uuid.UUID) int {
+		return len(c.lines(t, "SELECT kind FROM almanac.outbox WHERE user_id = $1", user))
+	}
+	tx, err := c.pools["relay"].Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SELECT almanac.prune_outbox(2)")
+	require.NoError(t, err)
+	for _, id := range users {
+		_, err := newScheduler(t, c.store(t, "api")).DeleteUser(t.Context(), id, almanac.DeleteOptions{AtOnce: true})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []int{3, 1}, []int{about(users[0]), about(users[1])}, "rows that are being pruned stay")
+	require.NoError(t, tx.Rollback(t.Context()))
+	consume(t, relay, "billing", 100)
+	_, err = relay.PruneOutbox(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{about(users[0]), about(users[1])})
+
+	for _, most := range []any{nil, -1, 0, 10_001, 2147483647} {
+		_, err := c.pools["relay"].Exec(t.Context(), "SELECT almanac.prune_outbox($1)", most)
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg)
+		require.Equal(t, "22023", pg.Code, "%v", most)
+	}
+	_, err = relay.PruneOutbox(t.Context(), 10_001)
+	require.ErrorIs(t, err, almanac.ErrInvalid)
+}
