@@ -137,9 +137,13 @@ type MaintenanceRepository interface {
 	//
 	// Then the series of these users have stalled no longer, even if no event was stored.
 	// The series that plan returns in again have stalled further, with the new Error,
-	// Failures and RetryAt. Locked users and series are left out and stay as they are.
+	// Failures and RetryAt. If an event of a user cannot be stored, no event of the user is,
+	// and all these series of the user have stalled further ([StalledSeries].Again). Locked
+	// users and series are left out and stay as they are.
+	//
 	// AddSuccessors returns an error of plan unchanged, and then stores nothing. Plan must be
-	// quick and must not use the repository. It can be called again.
+	// quick and must not use the repository. It can be called again, also for some of the
+	// users.
 	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
 
 	// Stalled returns up to limit stalled series of a user, or of all users if the id is

@@ -72,10 +72,14 @@ type UserRepository interface {
 	// series of the type, and stores the events that plan returns. An event is left out
 	// if its series has an open event, or a used key of the same unit that is not lower.
 	//
+	// If an event of a user cannot be stored, no event of the user is. The user is in
+	// Refused, and does not affect the others.
+	//
 	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
 	// quick and must not use the repository. It is called again if it returns an event
 	// whose occurrence is used by keys that were missing in UserSeries.Used, and if the
-	// transaction has to be repeated. The last result counts.
+	// transaction has to be repeated. It is called for some of the users if the events of
+	// all cannot be stored together. For each user the last result counts.
 	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) ([]Event, error)) (AddEventsResult, error)
 }
 
@@ -254,8 +258,12 @@ type UserSeries struct {
 type AddEventsResult struct {
 	Users  int         // how many users were processed
 	Locked []uuid.UUID // users that another transaction has locked; they were not processed
-	Events []Event     // as stored
-	Next   Cursor      // the cursor of the next page; empty if this was the last page
+	// Refused are the users, of those processed, whose events could not be stored, and why.
+	// AddSuccessors has them in Stalled instead.
+	Refused []Refusal
+	Stalled []StalledSeries // in AddSuccessors: the series that have stalled further
+	Events  []Event         // as stored
+	Next    Cursor          // the cursor of the next page; empty if this was the last page
 }
 
 // StalledSeries is a series without an open event whose next event is still to be planned.
@@ -282,11 +290,12 @@ var replanAgain = backoff.Exponential{First: 10 * time.Second, Max: time.Hour, F
 // Stalled returns the series of an event that ended at now, if its handler could not plan
 // the next event because of err. Repositories store it with the outcome.
 func (e Event) Stalled(err error, now time.Time) StalledSeries {
-	return StalledSeries{UserID: e.UserID, Series: SeriesOf(e), Due: e.Due, Since: now}.again(err, now)
+	return StalledSeries{UserID: e.UserID, Series: SeriesOf(e), Due: e.Due, Since: now}.Again(err, now)
 }
 
-// again returns the series after another attempt that failed.
-func (s StalledSeries) again(err error, now time.Time) StalledSeries {
+// Again returns the series after another attempt at now, which failed because of err: with one
+// failure more, and the time of the next attempt.
+func (s StalledSeries) Again(err error, now time.Time) StalledSeries {
 	s.Failures++
 	s.Error = storable(err.Error())
 	s.RetryAt = now.Add(replanAgain.Delay(s.Failures, rand.Float64()))

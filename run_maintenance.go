@@ -172,18 +172,16 @@ func (w *worker) planStalledOf(ctx context.Context, h EventHandler) error {
 		return err
 	}
 	for page := (Page{Limit: stalledPage}); ; {
-		var failed []StalledSeries
 		added, err := w.repository.AddSuccessors(ctx, h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error) {
 			for _, p := range w.planAllStalled(h, users, now) {
 				events, again = append(events, p.events...), append(again, p.again...)
 			}
-			failed = again
 			return zones.stampAll(events), again, nil
 		})
 		if err != nil {
 			return err
 		}
-		for _, s := range failed {
+		for _, s := range added.Stalled {
 			w.log.WarnContext(ctx, "stalled series not planned", slog.String("event_type", s.Series.Type), slog.String("series", s.Series.Name),
 				slog.String("user_id", s.UserID.String()), slog.Int("failures", s.Failures), slog.Time("retry_at", s.RetryAt), slog.String("error", s.Error))
 		}
@@ -209,7 +207,7 @@ func (w *worker) planAllStalled(h EventHandler, users []UserSeries, now time.Tim
 		Lost: func(i int, err error) (r replanned) {
 			err = fmt.Errorf("almanac: planning %s %w", h.EventType(), err)
 			for _, s := range users[i].Stalled {
-				r.again = append(r.again, s.again(err, now))
+				r.again = append(r.again, s.Again(err, now))
 			}
 			return r
 		},
@@ -224,7 +222,7 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 		i := slices.IndexFunc(list, func(h oneSeries) bool { return h.id() == s.Series })
 		switch {
 		case err != nil:
-			r.again = append(r.again, s.again(err, now))
+			r.again = append(r.again, s.Again(err, now))
 			continue
 		case i < 0:
 			continue
@@ -237,7 +235,7 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 		case err != nil:
-			r.again = append(r.again, s.again(err, now))
+			r.again = append(r.again, s.Again(err, now))
 		default:
 			e.ID = stamped(e.ID, ticksOf(now))
 			r.events = append(r.events, e)

@@ -32,7 +32,7 @@ type BackfillOptions struct {
 type BackfillResult struct {
 	Users   int       // users who were processed
 	Events  int       // events that were stored
-	Refused []Refusal // users for whom no event could be planned
+	Refused []Refusal // users for whom no event could be planned or stored
 	Next    Cursor    // where to continue, as BackfillOptions.After; empty when all users were processed
 }
 
@@ -169,7 +169,7 @@ func (options BackfillOptions) pace() (Page, time.Duration, error) {
 }
 
 // backfill processes one page, and notifies observers. It calls begun with the users of the
-// page when they are locked, again if the repository plans again.
+// page when they are locked, and again, perhaps with fewer users, if the repository plans again.
 func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, begun func([]UserSeries)) (refused []Refusal, added AddEventsResult, err error) {
 	if ctx.Err() != nil {
 		return nil, AddEventsResult{}, context.Cause(ctx)
@@ -179,9 +179,12 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 		return nil, AddEventsResult{}, err
 	}
 	// A page that has begun is not cancelled: the result of a cancelled call is unknown.
-	added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, err error) {
+	added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, error) {
 		begun(users)
-		events, refused = s.planNext(h, users, now)
+		events, failed := s.planNext(h, users, now)
+		refused = append(slices.DeleteFunc(refused, func(was Refusal) bool {
+			return slices.ContainsFunc(users, func(u UserSeries) bool { return u.User.ID == was.UserID })
+		}), failed...)
 		return zones.stampAll(events), nil
 	})
 	if err != nil {
@@ -191,7 +194,7 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	if len(added.Events) > 0 {
 		s.running.wake()
 	}
-	return refused, added, nil
+	return append(refused, added.Refused...), added, nil
 }
 
 // planNext plans the events of one type for users. It uses all processors, because the

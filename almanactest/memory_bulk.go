@@ -49,13 +49,11 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 		if err != nil {
 			return err
 		}
-		for _, e := range wanted {
-			e, inserted, err := r.insert(e, now)
-			if err != nil {
-				return err
-			}
-			if inserted {
-				added.Events = append(added.Events, e)
+		stored, refused := r.insertPlanned(wanted, now)
+		added.Events = stored
+		for _, id := range ids {
+			if err := refused[id]; err != nil {
+				added.Refused = append(added.Refused, almanac.Refusal{UserID: id, Err: err})
 			}
 		}
 		return nil
@@ -64,6 +62,27 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 		return almanac.AddEventsResult{}, err
 	}
 	return added, nil
+}
+
+// insertPlanned stores the events that were planned for many users. It stores no event of a user who
+// has one that cannot be stored, and returns why.
+func (r *Repository) insertPlanned(events []almanac.Event, now time.Time) (stored []almanac.Event, refused map[uuid.UUID]error) {
+	before := r.state.cloned()
+	refused = make(map[uuid.UUID]error)
+	for i := 0; i < len(events); i++ {
+		if refused[events[i].UserID] != nil {
+			continue
+		}
+		e, inserted, err := r.insert(events[i], now)
+		switch {
+		case err != nil:
+			refused[events[i].UserID] = err
+			r.state, stored, i = before.cloned(), nil, -1 // again, without the user
+		case inserted:
+			stored = append(stored, e)
+		}
+	}
+	return stored, refused
 }
 
 // planAll plans events. It plans again when the plan meets used keys that list did not

@@ -67,21 +67,18 @@ func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page a
 		if err != nil {
 			return err
 		}
+		stored, refused := r.insertPlanned(events, now)
+		again = slices.DeleteFunc(again, func(s almanac.StalledSeries) bool { return refused[s.UserID] != nil })
 		for _, s := range due {
 			delete(r.waits, series{s.UserID, s.Series})
+			if err := refused[s.UserID]; err != nil {
+				again = append(again, s.Again(err, now))
+			}
 		}
 		for _, s := range again {
 			r.waits[series{s.UserID, s.Series}] = s
 		}
-		for _, e := range events {
-			e, inserted, err := r.insert(e, now)
-			if err != nil {
-				return err
-			}
-			if inserted {
-				added.Events = append(added.Events, e)
-			}
-		}
+		added.Events, added.Stalled = stored, again
 		return nil
 	})
 	if err != nil {

@@ -12,23 +12,45 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
+// planEvents is the function that AddEvents calls to plan.
+type planEvents = func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)
+
 // AddEvents stores events for a page of users, and locks the users meanwhile. It waits for no lock
 // of another transaction: users that are locked, or have a locked series, are returned in Locked.
+// Users whose events the database refuses are returned in Refused.
 func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
 		return almanac.AddEventsResult{}, err
 	}
-	var added almanac.AddEventsResult
+	var ids []uuid.UUID
+	err = s.do(ctx, "find users", func(ctx context.Context, db DB) (err error) {
+		ids, err = all(ctx, db, s.statements.PageUsers, pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return almanac.AddEventsResult{}, err
+	}
+	added, err := addInHalves(ids, func(users []uuid.UUID) (almanac.AddEventsResult, error) {
+		added, err := s.addEvents(ctx, eventType, users, plan)
+		if len(users) == 1 && refused(err) {
+			return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: users[0], Err: err}}}, nil
+		}
+		return added, err
+	})
+	if err != nil {
+		return almanac.AddEventsResult{}, err
+	}
+	if len(ids) == limit {
+		added.Next = almanac.Cursor(ids[limit-1].String())
+	}
+	return added, nil
+}
+
+// addEvents stores events for users in one transaction.
+func (s *Store) addEvents(ctx context.Context, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
 	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		added = almanac.AddEventsResult{}
-		ids, err := all(ctx, tx, s.statements.PageUsers, pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		if len(ids) == limit {
-			added.Next = almanac.Cursor(ids[limit-1].String())
-		}
 		users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
 		if err != nil {
 			return err
@@ -53,10 +75,7 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		}
 		return s.hint(ctx, tx, added.Events)
 	})
-	if err != nil {
-		return almanac.AddEventsResult{}, err
-	}
-	return added, nil
+	return added, err
 }
 
 // others returns the ids that belong to none of the users.
@@ -68,13 +87,13 @@ func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
 	for _, u := range users {
 		delete(left, u.ID)
 	}
-	return slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !left[id] })
+	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !left[id] })
 }
 
 // planAll plans events of locked users. At first list leaves out the used keys of named series
 // without an open event. When plan adds events to such series, planAll calls plan again with
 // these keys.
-func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSeries, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSeries, now time.Time, plan planEvents) ([]almanac.Event, error) {
 	places := make(map[uuid.UUID]int, len(list))
 	for i, one := range list {
 		places[one.User.ID] = i

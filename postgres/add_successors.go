@@ -11,8 +11,12 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
+// planSuccessors is the function that AddSuccessors calls to plan.
+type planSuccessors = func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)
+
 // AddSuccessors plans the next events of the stalled series of a page of users. Users and series
-// that another transaction has locked are skipped.
+// that another transaction has locked are skipped. Users whose events the database refuses, or who
+// take too long, do not block the others: their series have stalled further.
 func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {
 	page.Order = almanac.NextFirst
 	limit, at, after, err := page.EventBounds()
@@ -28,23 +32,48 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	if err != nil || len(waiting) == 0 {
 		return almanac.AddEventsResult{}, err
 	}
-	var added almanac.AddEventsResult
+	users := distinct(column(waiting, func(a attempt) uuid.UUID { return a.user }))
+	added, err := addInHalves(users, func(users []uuid.UUID) (almanac.AddEventsResult, error) {
+		added, err := s.addSuccessors(ctx, eventType, users, plan)
+		if len(users) == 1 && (refused(err) || tookTooLong(err)) {
+			return s.addSuccessors(ctx, eventType, users, planNone(err))
+		}
+		return added, err
+	})
+	if err != nil {
+		return almanac.AddEventsResult{}, err
+	}
+	if len(waiting) == limit {
+		added.Next = waiting[limit-1].cursor()
+	}
+	return added, nil
+}
+
+// planNone returns a plan that fails for each stalled series.
+func planNone(cause error) planSuccessors {
+	return func(users []almanac.UserSeries, now time.Time) (none []almanac.Event, again []almanac.StalledSeries, _ error) {
+		for _, one := range users {
+			for _, series := range one.Stalled {
+				again = append(again, series.Again(cause, now))
+			}
+		}
+		return none, again, nil
+	}
+}
+
+// addSuccessors plans the stalled series of users in one transaction.
+func (s *Store) addSuccessors(ctx context.Context, eventType string, users []uuid.UUID, plan planSuccessors) (added almanac.AddEventsResult, err error) {
 	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		added = almanac.AddEventsResult{}
-		if len(waiting) == limit {
-			added.Next = waiting[limit-1].cursor()
-		}
-		users := column(waiting, func(a attempt) uuid.UUID { return a.user })
-		w, err := s.lockWaiting(ctx, tx, eventType, distinct(users))
+		w, err := s.lockWaiting(ctx, tx, eventType, users)
 		if err != nil {
 			return err
 		}
 		standings := w.userSeries()
 		added.Users = len(standings)
 		var events []almanac.Event
-		var again []almanac.StalledSeries
 		if len(standings) > 0 {
-			if events, again, err = plan(standings, w.now); err != nil {
+			if events, added.Stalled, err = plan(standings, w.now); err != nil {
 				return asIs(err)
 			}
 		}
@@ -57,17 +86,14 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 				return err
 			}
 		}
-		if rows := w.again(again); len(rows) > 0 {
+		if rows := w.again(added.Stalled); len(rows) > 0 {
 			if _, err := tx.Exec(ctx, s.statements.Stall, stallArgs(rows)); err != nil {
 				return err
 			}
 		}
 		return s.hint(ctx, tx, added.Events)
 	})
-	if err != nil {
-		return almanac.AddEventsResult{}, err
-	}
-	return added, nil
+	return added, err
 }
 
 // attempt is the time at which the stalled series of a user are to be tried again.

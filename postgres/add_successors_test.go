@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
@@ -166,4 +169,105 @@ func TestSweepPlansSuccessorsPastALockedUser(t *testing.T) {
 			requireOneOpen(t, pool, 3)
 		})
 	}
+}
+
+// refuse has the database refuse to open a series of a user, with an error of a code.
+func refuse(t *testing.T, pool *pgxpool.Pool, user uuid.UUID, code string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON almanac.series FOR EACH ROW
+		WHEN (NEW.user_id = '%s' AND NEW.event_id IS NOT NULL) EXECUTE FUNCTION public.refuse()`, raise(code), user))
+	require.NoError(t, err)
+}
+
+// One user whose next event the database refuses delays no other user, and is tried again later.
+func TestSweepPlansSuccessorsPastARefusedUser(t *testing.T) {
+	t.Parallel()
+	for what, code := range map[string]string{"by a trigger of the host": "P0001", "by a timeout": "57014"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store := mustStore(t, pool)
+			ids := unplanned(t, store, 5)
+			refuse(t, pool, ids[2], code)
+			s := newScheduler(t, store)
+
+			_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+
+			require.NoError(t, err)
+			stalled, err := store.Stalled(t.Context(), uuid.Nil, 0)
+			require.NoError(t, err)
+			require.Len(t, stalled, 1)
+			require.Equal(t, ids[2], stalled[0].UserID)
+			require.Equal(t, 1, stalled[0].Failures)
+			require.Contains(t, stalled[0].Error, code)
+			require.Greater(t, stalled[0].RetryAt, stalled[0].Since)
+			_, err = pool.Exec(t.Context(), "DROP TRIGGER refuse ON almanac.series; UPDATE almanac.unplanned SET retry_at = now()")
+			require.NoError(t, err)
+			_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			requireOneOpen(t, pool, len(ids))
+		})
+	}
+}
+
+// The plan of many users may take longer than the timeout of the store.
+func TestSweepPlansFewerUsersAfterAPlanThatTookTooLong(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	ids := unplanned(t, mustStore(t, pool), 2)
+	const timeout = 3 * time.Second
+	store, err := postgres.New(pool, postgres.WithTimeout(timeout))
+	require.NoError(t, err)
+	added, err := store.AddSuccessors(t.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ []almanac.StalledSeries, _ error) {
+		if len(users) > 1 {
+			<-time.After(timeout)
+		}
+		for _, one := range users {
+			next, err := nextBirthday(one.User, now)
+			noError(t, err)
+			events = append(events, next)
+		}
+		return events, nil, nil
+	})
+	require.NoError(t, err)
+	require.Len(t, added.Events, len(ids))
+	requireOneOpen(t, pool, len(ids))
+}
+
+// Backfill reports the users whom the handler refuses and those whom the database refuses.
+func TestBackfillReportsRefusedUsersOneByOne(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	var ids []uuid.UUID
+	for range 6 {
+		created, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		ids = append(ids, created.User.ID)
+	}
+	digest := almanac.Recurring{Type: "DIGEST", Rule: func(u almanac.User) (calendar.Recurrence, error) {
+		if u.ID == ids[1] {
+			return nil, errors.New("no rule")
+		}
+		return calendar.Daily{}, nil
+	}}
+	registry, err := almanac.NewRegistry(digest)
+	require.NoError(t, err)
+	s, err := almanac.NewScheduler(store, registry)
+	require.NoError(t, err)
+	refuse(t, pool, ids[4], "P0001")
+
+	done, err := s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
+
+	require.NoError(t, err)
+	require.Equal(t, []int{6, 4}, []int{done.Users, done.Events})
+	refused := map[uuid.UUID]string{}
+	for _, one := range done.Refused {
+		refused[one.UserID] += one.Err.Error()
+	}
+	require.Len(t, done.Refused, 2)
+	require.Contains(t, refused[ids[1]], "no rule")
+	require.Contains(t, refused[ids[4]], "P0001")
 }

@@ -107,6 +107,44 @@ var addEventsCases = cases{
 	},
 }
 
+var addEventsRefusedCases = cases{
+	"AddEvents/stores the others when events of a user cannot be stored": func(k *kit) {
+		var users []almanac.User
+		for range 5 {
+			u, _ := k.create(almanactest.User())
+			users = append(users, u)
+		}
+		slices.SortFunc(users, func(a, b almanac.User) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		refused := users[2].ID
+		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{Limit: len(users)}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ error) {
+			for _, one := range users {
+				for _, series := range []string{"a", "b"} {
+					e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries(series, "2028"), almanactest.DueIn(time.Hour))
+					if one.User.ID == refused && series == "b" {
+						e.Zone = unstorableZone
+					}
+					events = append(events, e)
+				}
+			}
+			return events, nil
+		})
+		k.ok(err)
+		k.same("users", added.Users, len(users))
+		k.same("events", len(added.Events), 2*(len(users)-1))
+		k.same("next", added.Next, almanac.Cursor(users[4].ID.String()))
+		k.same("refused", len(added.Refused), 1)
+		k.same("user", added.Refused[0].UserID, refused)
+		k.same("with an error", added.Refused[0].Err != nil, true)
+		for _, u := range users {
+			want := 2
+			if u.ID == refused {
+				want = 0
+			}
+			k.same("open", k.openOf(u.ID), want)
+		}
+	},
+}
+
 var addEventsRaceCases = cases{
 	// An edit commits before the page, which then plans from the edited user, or after it,
 	// and then finds the page's event pending.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,6 +9,9 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
+
+// unstorableZone is the zone of an event that no repository stores, because it is too long.
+var unstorableZone = strings.Repeat("x", 101)
 
 var successorCases = cases{
 	"AddSuccessors/plans a missing successor once": func(k *kit) {
@@ -44,6 +48,42 @@ var successorCases = cases{
 		})
 		k.is(err, errPlan)
 		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
+	},
+	"AddSuccessors/tries again later for a user whose event cannot be stored": func(k *kit) {
+		var initial []almanac.Event
+		for range 3 {
+			e := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+			k.unplanned(e)
+			initial = append(initial, e)
+		}
+		refused := initial[1].UserID
+		add := func() almanac.AddEventsResult {
+			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ []almanac.StalledSeries, _ error) {
+				for _, one := range users {
+					e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))
+					if one.User.ID == refused {
+						e.Zone = unstorableZone
+					}
+					events = append(events, e)
+				}
+				return events, nil, nil
+			})
+			k.ok(err)
+			return added
+		}
+		added := add()
+		k.same("users", added.Users, 3)
+		k.same("added", len(added.Events), 2)
+		k.same("stalled", len(added.Stalled), 1)
+		is := added.Stalled[0]
+		k.same("user", is.UserID, refused)
+		k.same("failures", is.Failures, 1)
+		k.same("has an error", is.Error != "", true)
+		stalled, err := k.r.Stalled(k.Context(), uuid.Nil, 0)
+		k.ok(err)
+		k.same("stored", len(stalled), 1)
+		k.same("as stored", stalled[0].Error, is.Error)
+		k.same("before the next attempt", add(), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/skips a series that an edit has continued": func(k *kit) {
 		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))

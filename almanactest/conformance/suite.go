@@ -47,7 +47,7 @@ type cases map[string]func(*kit)
 // chapters returns the chapters that run once.
 func chapters() []cases {
 	return []cases{
-		createUsersCases, createUsersRaceCases, addEventsCases, addEventsRaceCases, userRowCases, findUsersCases,
+		createUsersCases, createUsersRaceCases, addEventsCases, addEventsRefusedCases, addEventsRaceCases, userRowCases, findUsersCases,
 		updateCases, pageCases, specCases, eventRowCases, fieldCases, editFieldCases,
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases,

@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// addInHalves adds events for users in one transaction. If the database refuses a row, or the
+// transaction takes too long, it adds them for each half of the users, and for halves of a half. So
+// only the events of the users who cause the error are missing: add is called for each of these
+// users alone.
+func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResult, error)) (almanac.AddEventsResult, error) {
+	added, err := add(users)
+	if len(users) < 2 || !refused(err) && !tookTooLong(err) {
+		return added, err
+	}
+	added = almanac.AddEventsResult{}
+	for half := range slices.Chunk(users, (len(users)+1)/2) {
+		more, err := addInHalves(half, add)
+		if err != nil {
+			return almanac.AddEventsResult{}, err
+		}
+		added.Users += more.Users
+		added.Locked, added.Refused = append(added.Locked, more.Locked...), append(added.Refused, more.Refused...)
+		added.Stalled, added.Events = append(added.Stalled, more.Stalled...), append(added.Events, more.Events...)
+	}
+	return added, nil
+}
+
+// tookTooLong reports whether a statement took longer than the database allows, or an operation
+// longer than the timeout of the store.
+func tookTooLong(err error) bool {
+	return stateOf(err) == queryCanceled || errors.Is(err, context.DeadlineExceeded)
+}
