@@ -89,10 +89,17 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 	if f.checked.IsZero() || since < 0 || since >= f.every {
 		return f.check(ctx, true)
 	}
-	if len(book.Marks) > 0 || f.isInDoubt(book) {
+	if slices.ContainsFunc(book.Marks, isComparable) || f.isInDoubt(book) {
 		return f.check(ctx, false)
 	}
 	return nil
+}
+
+// isComparable reports whether a check of this program compares a mark, and then removes it. A
+// mark of a zone without data stays for programs that have the data.
+func isComparable(mark calendar.ZoneRules) bool {
+	z, err := calendar.OwnZoneData().Timezone(mark.Zone)
+	return err == nil && z.String() == mark.Zone // marks are compared under the proper name of a zone
 }
 
 // isInDoubt reports whether pending events need a check: a recheck is new, or its time

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +126,57 @@ func TestRunChecksZoneMarksSoon(t *testing.T) {
 		}
 		require.NoError(t, w.stop())
 	})
+}
+
+// A mark of a zone for which no program has data stays. It causes no check each minute.
+func TestMarksOfZonesWithoutDataCauseNoChecks(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"No/Where", "europe/berlin"} {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				repository := &edits{Repository: almanactest.NewRepository(nil)}
+				w := openOn(repository)
+				e := byOther(t, w, "2000a")
+				w.run(t, almanac.Birthday{}, almanac.WithZoneCheck(30*24*time.Hour))
+				time.Sleep(3 * time.Hour) // the doubts of the beginning are over
+				require.Empty(t, w.marks(t))
+				e.ID, e.OccurrenceKey = uuid.New(), "2099"
+				e.PlannedBy = &calendar.ZoneRules{Zone: zone, Fingerprint: 42, Since: 2026, Version: "2099a"}
+				u, err := almanac.NewUser(inBeirut, e.CreatedAt)
+				require.NoError(t, err)
+				e.UserID = u.ID
+				_, _, err = almanactest.CreateUser(t.Context(), w.store, u, e)
+				require.NoError(t, err)
+				require.Len(t, w.marks(t), 1)
+				before := repository.n.Load()
+
+				time.Sleep(time.Hour)
+
+				require.Equal(t, before, repository.n.Load(), "edits of zone rules")
+				require.Len(t, w.marks(t), 1, "for a program with the data")
+				require.NoError(t, w.stop())
+			})
+		})
+	}
+}
+
+func (w *world) marks(t *testing.T) []calendar.ZoneRules {
+	t.Helper()
+	book, err := w.store.ZoneRules(t.Context())
+	require.NoError(t, err)
+	return book.Marks
+}
+
+// edits counts the edits of zone rules.
+type edits struct {
+	almanac.Repository
+	n atomic.Int64
+}
+
+func (r *edits) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+	r.n.Add(1)
+	return r.Repository.EditZoneRules(ctx, edit)
 }
 
 // A program that only plans may have the newest rules. What it plans stays, though all
