@@ -208,9 +208,8 @@ type Planner interface {
 	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
 	// time. It matches [ErrExists] if the key names an event with other options; the
 	// result then has that event. Otherwise a second event at one time without a key would
-	// be lost without an error. After [Operator].RunNow an event has another wall time,
-	// so its options differ. It also matches ErrExists if the key names an event that was
-	// pruned.
+	// be lost without an error. [Operator].RunNow does not change the options of an event.
+	// The error also matches ErrExists if the key names an event that was pruned.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 
 	// OptOut stores that a user refuses events. In the same transaction:

@@ -170,9 +170,10 @@ func (o ScheduleAtOptions) origin() Origin {
 // differences returns the names of the options in which an event differs from o.
 func (o ScheduleAtOptions) differences(e Event) (names []string) {
 	is := e.Origin
+	inUTC := e.Nominal != calendar.WallTime{} && e.Zone == "UTC" // RunNow may have replaced the zone
 	for name, differs := range map[string]bool{
-		"wall time":  e.Wall != o.At,
-		"time zone":  !o.Timezone.IsZero() && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)),
+		"wall time":  e.nominal() != o.At,
+		"time zone":  !o.Timezone.IsZero() && !inUTC && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)),
 		"FollowUser": is.FollowsUser != o.FollowUser,
 		"payload":    is.PayloadMade != (o.Payload == nil) || !is.PayloadMade && !sameJSON(e.Payload, o.Payload),
 		"policy":     e.Policies.WithDefaults() != o.Policies.WithDefaults(),

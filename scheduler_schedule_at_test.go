@@ -108,6 +108,37 @@ func TestScheduleAtIsIdempotent(t *testing.T) {
 	}
 }
 
+// The wall time and the zone that RunNow stores are not those of the call.
+func TestScheduleAtIsIdempotentAfterRunNow(t *testing.T) {
+	berlin := almanac.ScheduleAtOptions{At: visit, Key: "dentist", Timezone: calendar.StoredTimezone("Europe/Berlin")}
+	for name, adopt := range map[string]bool{"in its zone": false, "in UTC, with older zone rules": true} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {
+				first, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, berlin)
+				require.NoError(t, err)
+				if adopt {
+					others := []almanac.ZoneRecord{{ZoneRules: calendar.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 42, Since: time.Now().Year(), Version: "2099b"}}}
+					require.NoError(t, w.store.EditZoneRules(t.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) { return others, nil }))
+					s = w.schedulerOf(t, []almanac.EventHandler{almanac.OneOff{}})
+				}
+				now, err := s.RunNow(t.Context(), first.Event.ID, almanac.RunNowOptions{})
+				require.NoError(t, err)
+				require.Equal(t, adopt, now.Zone == "UTC")
+
+				again, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, berlin)
+
+				require.NoError(t, err)
+				require.True(t, again.Existed)
+				require.Equal(t, now, again.Event)
+				other := berlin
+				other.At = now.Wall
+				_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, other)
+				require.ErrorContains(t, err, "with another wall time")
+			})
+		})
+	}
+}
+
 func TestScheduleAtFindsDeliveredEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {
 		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(time.Now().UTC().Add(-time.Minute)), Timezone: calendar.StoredTimezone("UTC"), Key: "now"}
