@@ -85,39 +85,66 @@ func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
 // valid returns what NewRegistry refuses.
 func (r Reminder) valid() error { return r.Policies.Check() }
 
-// maxAppointments limits the work of planning, which reads all appointments for each of
-// them.
+// maxAppointments limits the work of planning, which parses all appointments when one of them
+// ends.
 const maxAppointments = 100
 
 // Appointments returns u's appointments, by name. The error is a [*ValidationError] that
 // names every invalid appointment.
 func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
-	name := orElse(r.Attribute, "reminders")
-	var raw map[string]json.RawMessage
-	if _, err := attribute(u, name, &raw); err != nil {
+	members, err := r.members(u)
+	if err != nil {
 		return nil, err
 	}
-	if len(raw) > maxAppointments {
-		return nil, badAttribute(name, fmt.Sprintf("has %d members, more than %d", len(raw), maxAppointments))
+	var bad []FieldError
+	appointments := make(map[string]Appointment, len(members))
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		a, problems := r.parse(name, members[name])
+		appointments[name], bad = a, append(bad, problems...)
 	}
-	var bad ValidationError
-	appointments := make(map[string]Appointment, len(raw))
-	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		field := fmt.Sprintf("attributes.%s.%s", name, excerpt.Of(key, maxSeriesName))
-		if problem := tokenProblem(key, maxSeriesName); problem != "" {
-			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "has a name that " + problem})
-		}
-		var a Appointment
-		if err := json.Unmarshal(raw[key], &a); err != nil {
-			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "is no appointment: " + clausesOf(err), Err: err})
-			continue
-		}
-		appointments[key] = a
-	}
-	if len(bad.Fields) > 0 {
-		return nil, &bad
+	if len(bad) > 0 {
+		return nil, &ValidationError{Fields: bad}
 	}
 	return appointments, nil
+}
+
+// members returns the members of u's attribute, by name. They are not parsed.
+func (r Reminder) members(u User) (members map[string]json.RawMessage, err error) {
+	name := orElse(r.Attribute, "reminders")
+	if _, err := attribute(u, name, &members); err != nil {
+		return nil, err
+	}
+	if len(members) > maxAppointments {
+		return nil, badAttribute(name, fmt.Sprintf("has %d members, more than %d", len(members), maxAppointments))
+	}
+	return members, nil
+}
+
+// parse parses a member of the attribute. It returns what is wrong with it.
+func (r Reminder) parse(name string, member json.RawMessage) (a Appointment, bad []FieldError) {
+	field := fmt.Sprintf("attributes.%s.%s", orElse(r.Attribute, "reminders"), excerpt.Of(name, maxSeriesName))
+	if problem := tokenProblem(name, maxSeriesName); problem != "" {
+		bad = append(bad, FieldError{Field: field, Problem: "has a name that " + problem})
+	}
+	if err := json.Unmarshal(member, &a); err != nil {
+		bad = append(bad, FieldError{Field: field, Problem: "is no appointment: " + clausesOf(err), Err: err})
+	}
+	return a, bad
+}
+
+// appointment returns one appointment of u, and reports whether u has it. It parses no other
+// appointment, because planning calls it for each of them.
+func (r Reminder) appointment(u User, name string) (Appointment, bool, error) {
+	members, err := r.members(u)
+	member, ok := members[name]
+	if err != nil || !ok {
+		return Appointment{}, false, err
+	}
+	a, bad := r.parse(name, member)
+	if len(bad) > 0 {
+		return Appointment{}, false, &ValidationError{Fields: bad}
+	}
+	return a, true, nil
 }
 
 // clausesOf returns the texts of the errors joined in err, without the package prefix of
@@ -140,11 +167,10 @@ func (r Reminder) Series(u User) ([]string, error) {
 
 // NextIn returns the appointment of that name, if its instant is after the given instant.
 func (r Reminder) NextIn(u User, name string, after time.Time) (calendar.Occurrence, error) {
-	appointments, err := r.Appointments(u)
+	a, ok, err := r.appointment(u, name)
 	if err != nil {
 		return calendar.Occurrence{}, err
 	}
-	a, ok := appointments[name]
 	if !ok {
 		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no appointment %q", calendar.ErrNoOccurrence, u.ID, name)
 	}
@@ -193,14 +219,14 @@ func firstOf(h MultiSeries, u User, after time.Time) (calendar.Occurrence, error
 
 // Payload returns {"name": …, "message": …}.
 func (r Reminder) Payload(u User, o Occurrence) (json.RawMessage, error) {
-	appointments, err := r.Appointments(u)
+	a, _, err := r.appointment(u, o.Series)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(struct {
 		Name    string `json:"name"`
 		Message string `json:"message"`
-	}{o.Series, appointments[o.Series].Message})
+	}{o.Series, a.Message})
 }
 
 // Channel returns r.Via, or [ChannelWebhook].

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
@@ -647,4 +649,30 @@ func TestRecurringWithoutATypeIsRefused(t *testing.T) {
 	if _, err := almanac.NewRegistry(almanac.Recurring{Rule: always(calendar.Daily{}).Rule}); err == nil {
 		t.Error("a registry took a handler without a type")
 	}
+}
+
+// Planning asks for the next occurrence of each appointment, and for its payload.
+func TestReminderParsesOneAppointmentForAnEvent(t *testing.T) {
+	appointments := make(map[string]almanac.Appointment)
+	for i := range 100 {
+		appointments[fmt.Sprint("visit-", i)] = almanac.Appointment{At: wall(t, "2099-03-15T09:00:00"), Timezone: zone(t, "Europe/Berlin"), Message: "Brush"}
+	}
+	attributes, err := json.Marshal(map[string]any{"reminders": appointments})
+	require.NoError(t, err)
+	u := almanactest.User(almanactest.WithAttributes(string(attributes)))
+	var failed error
+	allocated := func(f func() error) float64 {
+		return testing.AllocsPerRun(10, func() { failed = errors.Join(failed, f()) })
+	}
+
+	all := allocated(func() error { _, err := almanac.Reminder{}.Series(u); return err })
+	next := allocated(func() error { _, err := almanac.Reminder{}.NextIn(u, "visit-1", time.Time{}); return err })
+	payload := allocated(func() error {
+		_, err := almanac.Reminder{}.Payload(u, almanac.Occurrence{Series: "visit-1"})
+		return err
+	})
+
+	require.NoError(t, failed)
+	require.Less(t, next, all/2)
+	require.Less(t, payload, all/2)
 }
