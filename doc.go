@@ -73,7 +73,7 @@
 //   - Deliverers: [Deliverer] or [DelivererFunc] of a [Channel], which get a [Delivery].
 //   - Settings: each [Option]. The calls of a scheduler have options of their own:
 //     [CreateUsersOptions], [BackfillOptions], [DeleteOptions], [ScheduleAtOptions],
-//     [ReconcileOptions], [RunOnceOptions], [CancelOptions], [RunNowOptions], [RequeueOptions].
+//     [ReconcileOptions], [RunOnceOptions], [CancelOptions], [ForceOptions].
 //
 // # What a host gets
 //
@@ -89,7 +89,7 @@
 //     [RunOnceResult]; [ReconcileResult] with [ZoneReport], for new zone rules.
 //   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
 //     [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
-//     [*SuccessorError], [*MaxRetriesExceededError], [*NoDelivererError],
+//     [*SuccessorError], [*MaxRetriesExceededError],
 //     [*UnsupportedEventTypeError].
 //
 // # What a host may add
@@ -99,8 +99,7 @@
 //   - To a delivery: a [Check] of the [Checks] before it; functions around it ([WithMiddleware]); a
 //     [Limit] of its type.
 //   - An [Observer], [ObserverFunc] or [Hooks], which get a [Notice] with a [NoticeKind], a
-//     [ReleaseCause] or a [FailureCause]; a [Measurer], which gets a [Measurement] with a
-//     [MeasurementKind].
+//     [ReleaseCause] or a [FailureCause]; a [Measurer], which gets a [Measurement].
 //
 // For operators, package ops has statistics, and operations on many events. See also
 // [WithPrincipal], for the audit trail.
@@ -110,5 +109,5 @@
 // and results are [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult],
 // [AddEventsResult], [ClaimRequest], [ClaimResult], [ConfirmResult], [Settlement] with [Outcome],
 // [SettleResult], [StalledSeries], [Page] with [Order] and [Cursor], [UserFilter], [List],
-// [PruneResult], [ZoneBook] of [ZoneRecord], and [Setting].
+// [ZoneBook] of [ZoneRecord], and [Setting].
 package almanac

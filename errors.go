@@ -15,17 +15,17 @@ import (
 // The errors that callers distinguish with [errors.Is]. The comments name the typed
 // errors that match them.
 var (
-	ErrNotFound               = errors.New("almanac: not found")                                    // *NotFoundError
-	ErrExists                 = errors.New("almanac: exists already")                               // from CreateUser, Requeue and ScheduleAt
-	ErrExternalIDTaken        = errors.New("almanac: external id is taken")                         // *ExternalIDTakenError
-	ErrInvalid                = errors.New("almanac: invalid input")                                // *ValidationError
-	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                        // *InvalidDateOfBirthError
-	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future")               // *InvalidDateOfBirthError, which also matches ErrInvalidDateOfBirth
-	ErrMaxRetriesExceeded     = errors.New("almanac: no attempt is left")                           // *MaxRetriesExceededError
-	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                     // *InvalidStateTransitionError
-	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                    // *OptimisticLockError
-	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")               // *UnsupportedEventTypeError
-	ErrNoDeliverer            = errors.New("almanac: no deliverer for this channel")                // *NoDelivererError
+	ErrNotFound               = errors.New("almanac: not found")                      // *NotFoundError
+	ErrExists                 = errors.New("almanac: exists already")                 // from CreateUser, Requeue and ScheduleAt
+	ErrExternalIDTaken        = errors.New("almanac: external id is taken")           // *ExternalIDTakenError
+	ErrInvalid                = errors.New("almanac: invalid input")                  // *ValidationError
+	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")          // *InvalidDateOfBirthError
+	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future") // *InvalidDateOfBirthError, which also matches ErrInvalidDateOfBirth
+	ErrMaxRetriesExceeded     = errors.New("almanac: no attempt is left")             // *MaxRetriesExceededError
+	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")       // *InvalidStateTransitionError
+	ErrOptimisticLock         = errors.New("almanac: changed since it was read")      // *OptimisticLockError
+	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type") // *UnsupportedEventTypeError
+	ErrNoDeliverer            = errors.New("almanac: no deliverer for this channel")
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event is no longer held")      // from Settle and Health.Err: the lease expired before the outcome was stored
 	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from CreateUser, Settle, edits and Backfill: try again later
 	ErrOptedOut               = errors.New("almanac: user has opted out")                           // from Requeue, Schedule and ScheduleAt
@@ -223,18 +223,17 @@ func (e *UnsupportedEventTypeError) Error() string {
 // Is makes errors.Is(err, ErrUnsupportedEventType) hold.
 func (e *UnsupportedEventTypeError) Is(target error) bool { return target == ErrUnsupportedEventType }
 
-// NoDelivererError names a channel without a deliverer, and the event type that uses it.
-type NoDelivererError struct {
+// noDelivererError names a channel without a deliverer, and the event type that uses it.
+type noDelivererError struct {
 	EventType string
 	Channel   Channel
 }
 
-func (e *NoDelivererError) Error() string {
+func (e *noDelivererError) Error() string {
 	return fmt.Sprintf("almanac: no deliverer for channel %q, which the handler of %q chooses: see WithDeliverer", e.Channel, e.EventType)
 }
 
-// Is makes errors.Is(err, ErrNoDeliverer) hold.
-func (e *NoDelivererError) Is(target error) bool { return target == ErrNoDeliverer }
+func (e *noDelivererError) Is(target error) bool { return target == ErrNoDeliverer }
 
 // Permanent marks an error of a delivery as permanent: the event is FAILED at once, and
 // its series continues. Permanent(nil) returns nil.

@@ -20,19 +20,6 @@ func ExampleNotFoundError() {
 	// true user true
 }
 
-func ExampleNoDelivererError() {
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{Type: "DIGEST", Via: "letter"})
-	if err != nil {
-		fmt.Println(err)
-	}
-	webhook := almanac.WithDeliverer(almanac.ChannelWebhook, new(almanactest.Recorder))
-	_, err = almanac.NewScheduler(almanactest.NewRepository(nil), registry, webhook)
-	var missing *almanac.NoDelivererError
-	fmt.Println(errors.As(err, &missing), missing.EventType, missing.Channel)
-	// Output:
-	// true DIGEST letter
-}
-
 func ExampleInvalidStateTransitionError() {
 	now := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	done := almanactest.Event(now, almanactest.InStatus(almanac.Completed))

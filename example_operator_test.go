@@ -54,7 +54,7 @@ func ExampleOperator_Cancel() {
 func ExampleOperator_RunNow() {
 	scheduler, pending := greeter("Ada")
 
-	now, err := scheduler.RunNow(context.Background(), pending[0].ID, almanac.RunNowOptions{})
+	now, err := scheduler.RunNow(context.Background(), pending[0].ID, almanac.ForceOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -74,13 +74,13 @@ func ExampleOperator_Requeue() {
 		panic(err)
 	}
 
-	again, err := scheduler.Requeue(ctx, cancelled.Event.ID, almanac.RequeueOptions{})
+	again, err := scheduler.Requeue(ctx, cancelled.Event.ID, almanac.ForceOptions{})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(again.OccurrenceKey, again.Wall, again.Status)
 	fmt.Println(again.IdempotencyKey == cancelled.Event.IdempotencyKey, again.Origin.From == cancelled.Event.ID)
-	_, err = scheduler.Requeue(ctx, cancelled.Event.ID, almanac.RequeueOptions{})
+	_, err = scheduler.Requeue(ctx, cancelled.Event.ID, almanac.ForceOptions{})
 	fmt.Println(errors.Is(err, almanac.ErrExists))
 	// Output:
 	// 2026 2026-12-10T09:00:00 PENDING

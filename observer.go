@@ -97,20 +97,17 @@ type Measurer interface {
 	Measure(ctx context.Context, m Measurement)
 }
 
-// MeasurementKind says what a [Measurement] is of.
-type MeasurementKind string
-
 // The kinds of measurements. The last three are of versioned updates.
 const (
-	MeasuredClaim   MeasurementKind = "claim"   // one claim of events, by Run
-	MeasuredOutcome MeasurementKind = "outcome" // outcomes of claimed events, stored by Run
-	MeasuredUser    MeasurementKind = "user"    // a user, edited by UpdateUser, Reschedule or DeleteUser
-	MeasuredEvent   MeasurementKind = "event"   // a pending event, changed by Cancel or RunNow
+	MeasuredClaim   = "claim"   // one claim of events, by Run
+	MeasuredOutcome = "outcome" // outcomes of claimed events, stored by Run
+	MeasuredUser    = "user"    // a user, edited by UpdateUser, Reschedule or DeleteUser
+	MeasuredEvent   = "event"   // a pending event, changed by Cancel or RunNow
 )
 
 // Measurement has the numbers of one claim, or of one call that stored versioned updates.
 type Measurement struct {
-	Kind MeasurementKind
+	Kind string // what is measured: one of the kinds above
 
 	// Query is how long the repository's statement took (see [ClaimResult.Query]). It is
 	// zero if the claim failed, or if the repository does not measure it. Query and the fields

@@ -159,7 +159,7 @@ func (s *scheduler) measureOutcomes(ctx context.Context, settled []SettleResult)
 }
 
 // measureEdit measures one edit or deletion, and its error.
-func (s *scheduler) measureEdit(ctx context.Context, kind MeasurementKind, err error) {
+func (s *scheduler) measureEdit(ctx context.Context, kind string, err error) {
 	switch {
 	case err == nil:
 		s.measure(ctx, Measurement{Kind: kind, Stored: 1})

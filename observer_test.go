@@ -246,7 +246,7 @@ func TestLogObserverIsSilentBelowTheLevel(t *testing.T) {
 type meter struct {
 	mu      sync.Mutex
 	claims  []almanac.Measurement
-	updates map[almanac.MeasurementKind]almanac.Measurement
+	updates map[string]almanac.Measurement
 }
 
 func (*meter) Observe(context.Context, almanac.Notice) {}
@@ -259,7 +259,7 @@ func (m *meter) Measure(_ context.Context, one almanac.Measurement) {
 		return
 	}
 	if m.updates == nil {
-		m.updates = make(map[almanac.MeasurementKind]almanac.Measurement)
+		m.updates = make(map[string]almanac.Measurement)
 	}
 	sum := m.updates[one.Kind]
 	m.updates[one.Kind] = almanac.Measurement{Kind: one.Kind, Stored: sum.Stored + one.Stored, Conflicts: sum.Conflicts + one.Conflicts}
@@ -409,12 +409,12 @@ func TestVersionedUpdatesAreMeasured(t *testing.T) {
 			require.ErrorIs(t, err, almanac.ErrNotFound)
 			_, err = scheduler.Cancel(t.Context(), event, almanac.CancelOptions{Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock)
-			_, err = scheduler.RunNow(t.Context(), event, almanac.RunNowOptions{})
+			_, err = scheduler.RunNow(t.Context(), event, almanac.ForceOptions{})
 			require.NoError(t, err)
 			_, err = scheduler.DeleteUser(t.Context(), user, almanac.DeleteOptions{Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock)
 
-			require.Equal(t, map[almanac.MeasurementKind]almanac.Measurement{
+			require.Equal(t, map[string]almanac.Measurement{
 				almanac.MeasuredUser:  {Kind: almanac.MeasuredUser, Stored: 1, Conflicts: 2},
 				almanac.MeasuredEvent: {Kind: almanac.MeasuredEvent, Stored: 1, Conflicts: 1},
 			}, m.updates)

@@ -229,11 +229,11 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 		case step == 1:
 			_, err = s.Cancel(t.Context(), pending.ID, almanac.CancelOptions{})
 		case step == 2:
-			_, err = s.RunNow(t.Context(), pending.ID, almanac.RunNowOptions{})
+			_, err = s.RunNow(t.Context(), pending.ID, almanac.ForceOptions{})
 		case step == 3:
 			_, err = s.UpdateUser(t.Context(), pending.UserID, almanac.ProfileChange{Timezone: &zones[random.IntN(len(zones))]})
 		case step == 4 && again:
-			if _, err = s.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{}); errors.Is(err, almanac.ErrExists) {
+			if _, err = s.Requeue(t.Context(), failed.ID, almanac.ForceOptions{}); errors.Is(err, almanac.ErrExists) {
 				err = nil
 			}
 		case step == 5:
@@ -370,7 +370,7 @@ func TestASeriesGoesOnWhereItEnded(t *testing.T) {
 			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{EndSeries: true})
 			require.NoError(t, err)
 			require.Nil(t, cancelled.Successor)
-			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 			require.NoError(t, err)
 
 			result, err := scheduler.Reschedule(t.Context(), enrolment.User.ID)
@@ -606,7 +606,7 @@ func TestASuccessorKnowsTheUsedKeysOfEachUnit(t *testing.T) {
 		t.Helper()
 		e, ok := l.pending()
 		require.True(t, ok)
-		_, err := l.scheduler.RunNow(t.Context(), e.ID, almanac.RunNowOptions{})
+		_, err := l.scheduler.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
 		require.NoError(t, err)
 		l.run(l.now.Add(time.Minute))
 	}

@@ -455,7 +455,7 @@ func TestAChangeOfTheRulePlansWhatTheUserIsStillOwed(t *testing.T) {
 			require.True(t, ok)
 			if tt.runNow {
 				l.now = instant(t, tt.ran)
-				_, err := l.scheduler.RunNow(ctx, first.ID, almanac.RunNowOptions{})
+				_, err := l.scheduler.RunNow(ctx, first.ID, almanac.ForceOptions{})
 				require.NoError(t, err)
 			}
 			change := func() almanac.UpdateUserResult {
@@ -631,7 +631,7 @@ func (one turn) play(t require.TestingT, ctx context.Context, rule, other ruleOf
 	}
 	if e, ok := l.pending(); ok && one.lead {
 		l.now = l.now.Add(10 * time.Minute)
-		_, err := l.scheduler.RunNow(ctx, e.ID, almanac.RunNowOptions{})
+		_, err := l.scheduler.RunNow(ctx, e.ID, almanac.ForceOptions{})
 		require.NoError(t, err)
 		l.run(l.now)
 	}

@@ -117,7 +117,7 @@ func TestEditsLeaveAnEventThatWasMadeDue(t *testing.T) {
 				s := w.scheduler(t, almanac.Birthday{}, allDay)
 				created, err := s.CreateUser(t.Context(), born(t, "UTC", 100))
 				require.NoError(t, err)
-				made, err := s.RunNow(t.Context(), created.Events[0].ID, almanac.RunNowOptions{})
+				made, err := s.RunNow(t.Context(), created.Events[0].ID, almanac.ForceOptions{})
 				require.NoError(t, err)
 				require.True(t, made.Due.After(time.Now()), "it waits for the end of the quiet hours")
 				require.True(t, made.Due.Before(created.Events[0].Due))
@@ -141,13 +141,13 @@ func TestRunNowWaitsForTheEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		begin   time.Duration // when an operator runs the event
-		options almanac.RunNowOptions
+		options almanac.ForceOptions
 		handler almanac.Execution
 		want    time.Duration // when it is delivered
 	}{
 		"by day":               {begin: 12 * time.Hour, want: 12 * time.Hour},
 		"at night":             {begin: 23 * time.Hour, want: 32 * time.Hour},
-		"at night, by force":   {begin: 23 * time.Hour, options: almanac.RunNowOptions{Force: true}, want: 23 * time.Hour},
+		"at night, by force":   {begin: 23 * time.Hour, options: almanac.ForceOptions{Force: true}, want: 23 * time.Hour},
 		"at night, if it must": {begin: 23 * time.Hour, handler: almanac.Execution{OverrideOptOuts: true}, want: 23 * time.Hour},
 	} {
 		for _, many := range []bool{false, true} {
@@ -247,7 +247,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			_, err = with(logged, almanac.WithQuietHours(quiet(22, 8))).RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
 			require.NotContains(t, log.String(), "programs have different quiet hours")
-			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
+			_, err = bare.RunNow(t.Context(), id, almanac.ForceOptions{})
 			refused(err)
 			_, err = ops.Operate(t.Context(), bare, ops.RunNow, almanac.ForUser(created.User.ID), ops.OperateOptions{})
 			refused(err)
@@ -256,7 +256,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			_, err = with(logged).RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
 			require.Contains(t, log.String(), `msg="programs have different quiet hours" quiet_hours="" stored=22:00:00-08:00:00`)
-			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
+			_, err = bare.RunNow(t.Context(), id, almanac.ForceOptions{})
 			require.NoError(t, err, "no program that delivers has quiet hours")
 
 			ctx, stop := context.WithCancel(t.Context())

@@ -122,8 +122,9 @@ type EventRepository interface {
 	// The last deleted event with an idempotency key frees the key. From then on, an event
 	// that is planned for an instant before that one takes the long form of its key, because
 	// the short form may have been used. Used occurrence keys stay used, so no pruned event
-	// is repeated.
-	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
+	// is repeated. Prune returns how many events were deleted, and the cursor of the next page. The
+	// cursor is empty after the last page.
+	Prune(ctx context.Context, before time.Time, page Page) (deleted int, next Cursor, err error)
 }
 
 // MaintenanceRepository has what keeps the events right while programs run: the next events of
@@ -203,12 +204,6 @@ func MissedLimit(limit int) (int, error) {
 		return maxPage, nil
 	}
 	return limit, nil
-}
-
-// PruneResult is the result of pruning a page of events.
-type PruneResult struct {
-	Count int    // how many events were deleted
-	Next  Cursor // the cursor of the next page; empty if this was the last page
 }
 
 // Timekeeper is the clock of a repository.

@@ -177,9 +177,9 @@ func (l *lifetime) live(s step) {
 		err = l.work()
 	case "prune":
 		for page := (almanac.Page{Limit: 3}); ; {
-			pruned, err := l.repository.Prune(l.ctx, now.Add(time.Hour), page)
+			_, next, err := l.repository.Prune(l.ctx, now.Add(time.Hour), page)
 			require.NoError(l, err)
-			if page.After = pruned.Next; page.After == "" {
+			if page.After = next; page.After == "" {
 				break
 			}
 		}

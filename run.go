@@ -22,7 +22,7 @@ import (
 // running lets a scheduler wake the engines that run in the same process.
 type running struct {
 	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
-	miswired sync.Map                // NoDelivererError → true, for the errors that were logged
+	miswired sync.Map                // noDelivererError → true, for the errors that were logged
 	zones    *zoneFollower           // of RunOnce; only the active pass uses it
 	host     *isolate.Group
 }

@@ -48,12 +48,12 @@ func (w *worker) prune(ctx context.Context) error {
 	}
 	before, pruned := now.Add(-w.retention), 0
 	for page := (Page{Limit: prunePage}); ; {
-		gone, err := w.repository.Prune(ctx, before, page)
+		deleted, next, err := w.repository.Prune(ctx, before, page)
 		if err != nil {
 			return err
 		}
-		pruned += gone.Count
-		if page.After = gone.Next; page.After == "" {
+		pruned += deleted
+		if page.After = next; page.After == "" {
 			break
 		}
 	}

@@ -224,7 +224,7 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		channel := h.Channel(d.Event)
 		deliverer, ok := s.deliverers[channel]
 		if !ok {
-			return s.miswired(ctx, &NoDelivererError{d.Event.Type, channel})
+			return s.miswired(ctx, &noDelivererError{d.Event.Type, channel})
 		}
 		if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {
 			return NotOwed(ReasonOptedOut)
@@ -241,7 +241,7 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 }
 
 // miswired logs a missing deliverer once for each type and channel, and returns err.
-func (s *scheduler) miswired(ctx context.Context, err *NoDelivererError) error {
+func (s *scheduler) miswired(ctx context.Context, err *noDelivererError) error {
 	if _, known := s.running.miswired.LoadOrStore(*err, true); !known {
 		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
 			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))

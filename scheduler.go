@@ -257,18 +257,18 @@ type Operator interface {
 	// RunNow makes a pending event due at once. If the event is delayed before another
 	// attempt, RunNow makes it available at once. Its identity and its idempotency key
 	// stay, and the series continues from the next occurrence. In the user's quiet hours (see
-	// [WithQuietHours]) the event becomes due at their end, unless [RunNowOptions].Force is
+	// [WithQuietHours]) the event becomes due at their end, unless [ForceOptions].Force is
 	// set. Until the event is claimed, an edit that changes its occurrence or the user's zone
 	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
-	RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error)
+	RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
 	// [Event.Requeue]), because an ended event never changes. The error is a
 	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
 	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
-	// of the type, unless [RequeueOptions].Force is set. It matches [ErrExists] if the event
+	// of the type, unless [ForceOptions].Force is set. It matches [ErrExists] if the event
 	// was requeued before; then requeue the event that repeats it, which the text names.
-	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
+	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
 	// Pause stops all processes from claiming events of the type. The pause is stored, so it
 	// also holds for processes that start later, until Resume. Deliveries that are

@@ -25,21 +25,17 @@ type CancelOptions struct {
 	EndSeries bool
 }
 
-// RunNowOptions are options of [Operator].RunNow.
-type RunNowOptions struct {
-	// Force makes an event due in the user's quiet hours too. It is then on time, and is
-	// delivered at once. An event that has failed before, or whose instant has passed, still
+// ForceOptions are options of [Operator].RunNow and [Operator].Requeue. The zero ForceOptions
+// means the defaults.
+type ForceOptions struct {
+	// Force makes RunNow deliver an event in the user's quiet hours too. It is then on time, and
+	// is delivered at once. An event that has failed before, or whose instant has passed, still
 	// waits for the end of the quiet hours. In a program without
 	// [WithQuietHours], Force is required if another program has stored quiet hours (see
 	// [Setting]). Without it, the error is a [*ValidationError].
-	Force bool
-}
-
-// RequeueOptions are options of [Operator].Requeue. The zero RequeueOptions means the
-// defaults.
-type RequeueOptions struct {
-	// Force delivers the event whatever its user has opted out of, now or later, and in the
-	// user's quiet hours too. Without it, an event is refused if the user has opted out of
+	//
+	// It makes Requeue deliver the event whatever its user has opted out of, now or later, and in
+	// the user's quiet hours too. Without it, an event is refused if the user has opted out of
 	// its type, and an event whose channel the user refuses ends as CANCELLED.
 	Force bool
 }
@@ -96,7 +92,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 	return c, nil
 }
 
-func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error) {
+func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error) {
 	if err := s.checkQuietHours(ctx, options); err != nil {
 		return Event{}, err
 	}
@@ -154,7 +150,7 @@ func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit
 	return stored, nil
 }
 
-func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error) {
+func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error) {
 	e, err := s.repository.Event(ctx, id)
 	if err != nil {
 		return Event{}, err

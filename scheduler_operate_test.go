@@ -66,9 +66,9 @@ func TestCancelRefusesEventsThatAreNotPending(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 	_, err = scheduler.Cancel(t.Context(), begun.ID, almanac.CancelOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
-	_, err = scheduler.RunNow(t.Context(), begun.ID, almanac.RunNowOptions{})
+	_, err = scheduler.RunNow(t.Context(), begun.ID, almanac.ForceOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
-	_, err = scheduler.Requeue(t.Context(), begun.ID, almanac.RequeueOptions{})
+	_, err = scheduler.Requeue(t.Context(), begun.ID, almanac.ForceOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
 	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.CancelOptions{Version: 7, EndSeries: true})
 	require.ErrorIs(t, err, almanac.ErrOptimisticLock)
@@ -94,7 +94,7 @@ func TestRunNowDeliversAheadOfTimeAndTheSeriesContinues(t *testing.T) {
 			require.NoError(t, err)
 			stored := enrolment.Events[0]
 
-			now, err := scheduler.RunNow(t.Context(), stored.ID, almanac.RunNowOptions{})
+			now, err := scheduler.RunNow(t.Context(), stored.ID, almanac.ForceOptions{})
 
 			require.NoError(t, err)
 			require.Equal(t, stored.OccurrenceKey, now.OccurrenceKey)
@@ -124,7 +124,7 @@ func TestRunNowEndsTheDelayBeforeAnotherAttempt(t *testing.T) {
 			rests := w.await(t, almanac.EventReleased)
 			require.Greater(t, time.Until(rests.AvailableAt), time.Minute)
 
-			_, err := scheduler.RunNow(t.Context(), stored.ID, almanac.RunNowOptions{})
+			_, err := scheduler.RunNow(t.Context(), stored.ID, almanac.ForceOptions{})
 
 			require.NoError(t, err)
 			done := w.await(t, almanac.EventCompleted)
@@ -147,17 +147,17 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 			failed := w.await(t, almanac.EventFailed)
 			require.NotEmpty(t, w.await(t, almanac.EventCreated).ID, "the series goes on")
 
-			again, err := scheduler.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{})
+			again, err := scheduler.Requeue(t.Context(), failed.ID, almanac.ForceOptions{})
 			require.NoError(t, err)
 			require.Equal(t, again, w.await(t, almanac.EventRequeued))
 			require.Equal(t, failed.OccurrenceKey, again.OccurrenceKey)
 			require.Equal(t, almanac.Origin{Kind: almanac.OriginRequeued, From: failed.ID}, again.Origin)
 			twice := w.await(t, almanac.EventFailed)
 			require.Equal(t, again.ID, twice.ID)
-			_, err = scheduler.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{})
+			_, err = scheduler.Requeue(t.Context(), failed.ID, almanac.ForceOptions{})
 			require.ErrorIs(t, err, almanac.ErrExists, "what came of it is to be requeued")
 			require.ErrorContains(t, err, "as event "+again.ID.String())
-			_, err = scheduler.Requeue(t.Context(), twice.ID, almanac.RequeueOptions{})
+			_, err = scheduler.Requeue(t.Context(), twice.ID, almanac.ForceOptions{})
 			require.NoError(t, err)
 			done := w.await(t, almanac.EventCompleted)
 			_, err = scheduler.Reschedule(t.Context(), failed.UserID)
@@ -194,7 +194,7 @@ func TestARequeuedEventIsNotMissed(t *testing.T) {
 			missed := w.await(t, almanac.EventFailed)
 			require.Contains(t, missed.FailureReason, "missed: ")
 
-			again, err := scheduler.Requeue(t.Context(), missed.ID, almanac.RequeueOptions{})
+			again, err := scheduler.Requeue(t.Context(), missed.ID, almanac.ForceOptions{})
 
 			require.NoError(t, err)
 			require.Equal(t, again.ID, w.await(t, almanac.EventCompleted).ID)
@@ -217,7 +217,7 @@ func TestEditsLeaveRequeuedEventsUnchanged(t *testing.T) {
 			require.NoError(t, err)
 			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{})
 			require.NoError(t, err)
-			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 			require.NoError(t, err)
 			require.Equal(t, enrolment.Events[0].Due, again.AvailableAt, "not before its target")
 
@@ -436,9 +436,9 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 
 	cancelled, err := scheduler.With(bound).Cancel(t.Context(), stored.ID, almanac.CancelOptions{})
 	require.NoError(t, err)
-	_, err = scheduler.With(bound).Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+	_, err = scheduler.With(bound).Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
-	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID, almanac.RunNowOptions{})
+	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.TypeBirthday))
 	require.NoError(t, tx.Rollback(t.Context()))

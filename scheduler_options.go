@@ -132,7 +132,7 @@ func WithMiddleware(around ...func(next Deliverer) Deliverer) Option {
 }
 
 // WithDeliverer sets the deliverer of a channel. If any channel has a deliverer,
-// NewScheduler returns a [*NoDelivererError] for each handler whose channel has none. If
+// NewScheduler returns an error that matches [ErrNoDeliverer] for each handler whose channel has none. If
 // no channel has a deliverer, as in a program that only plans, NewScheduler accepts that,
 // and Run logs it at Error.
 func WithDeliverer(c Channel, d Deliverer) Option {
@@ -288,10 +288,9 @@ func (s settings) check(r Repository, registry Registry) error {
 	return errors.Join(errs...)
 }
 
-// unwired returns a [*NoDelivererError] for each handler whose channel is known and has
-// no deliverer.
-func (s settings) unwired(registry Registry) []*NoDelivererError {
-	var errs []*NoDelivererError
+// unwired returns an error for each handler whose channel is known and has no deliverer.
+func (s settings) unwired(registry Registry) []*noDelivererError {
+	var errs []*noDelivererError
 	for _, eventType := range registry.EventTypes() {
 		h, err := registry.Handler(eventType)
 		if err != nil {
@@ -299,7 +298,7 @@ func (s settings) unwired(registry Registry) []*NoDelivererError {
 		}
 		if c := fixedChannel(h); c != "" {
 			if _, ok := s.deliverers[c]; !ok {
-				errs = append(errs, &NoDelivererError{eventType, c})
+				errs = append(errs, &noDelivererError{eventType, c})
 			}
 		}
 	}
@@ -350,7 +349,7 @@ func (s *scheduler) agree(ctx context.Context) {
 
 // checkQuietHours returns a [*ValidationError] if this program has no quiet hours but
 // another one has: RunNow would make events due in them.
-func (s *scheduler) checkQuietHours(ctx context.Context, options RunNowOptions) error {
+func (s *scheduler) checkQuietHours(ctx context.Context, options ForceOptions) error {
 	if s.quiet != nil || options.Force {
 		return nil
 	}
@@ -364,7 +363,7 @@ func (s *scheduler) checkQuietHours(ctx context.Context, options RunNowOptions) 
 
 // runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
 // hours.
-func (s *scheduler) runAt(r Roster, e Event, options RunNowOptions) time.Time {
+func (s *scheduler) runAt(r Roster, e Event, options ForceOptions) time.Time {
 	if s.quiet == nil || options.Force {
 		return r.Now
 	}

@@ -491,7 +491,7 @@ func TestPreviewLeavesOutUsedOccurrences(t *testing.T) {
 	t.Run("made due", func(t *testing.T) {
 		t.Parallel()
 		scheduler, created := setUp(t)
-		if _, err := scheduler.RunNow(t.Context(), eventOf(created, almanac.Series{Type: sundays.Type}), almanac.RunNowOptions{}); err != nil {
+		if _, err := scheduler.RunNow(t.Context(), eventOf(created, almanac.Series{Type: sundays.Type}), almanac.ForceOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if key := firstKey(t, scheduler, created.User.ID); key != "2026-12-06" {

@@ -159,7 +159,7 @@ func TestScheduleAtFindsDeliveredEvents(t *testing.T) {
 		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, other)
 		require.ErrorIs(t, err, almanac.ErrExists, "a name is used up, under whatever options")
 
-		_, err = w.store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{})
+		_, _, err = w.store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{})
 		require.NoError(t, err)
 		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
 		require.ErrorIs(t, err, almanac.ErrExists)

@@ -227,7 +227,7 @@ type Origin struct {
 	// PayloadMade is true for a scheduled event whose payload the handler makes.
 	PayloadMade bool
 	// Forced is true for a requeued event that is delivered whatever its user has opted out
-	// of; see [RequeueOptions].
+	// of; see [ForceOptions].
 	Forced bool
 }
 

@@ -481,7 +481,7 @@ func TestRunNowWithOlderRulesStoresTheTimeInUTC(t *testing.T) {
 			initial := enrol(t, s, beirut, "1990-01-15")
 			w.adopt(t, s)
 
-			now, err := s.RunNow(t.Context(), initial.ID, almanac.RunNowOptions{})
+			now, err := s.RunNow(t.Context(), initial.ID, almanac.ForceOptions{})
 			require.NoError(t, err)
 
 			options := newest(t)

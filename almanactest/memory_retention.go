@@ -9,13 +9,13 @@ import (
 )
 
 // Prune deletes the events of a page that ended before an instant and were due before it.
-func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (pruned almanac.PruneResult, err error) {
+func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.PruneResult{}, err
+		return 0, "", err
 	}
 	err = r.transact(ctx, func(time.Time) error {
-		pruned = almanac.PruneResult{}
+		deleted = 0
 		if before.After(r.pruned) {
 			r.pruned = before
 		}
@@ -23,15 +23,15 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 			return e.Status.Terminal() && bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
 		})
 		found := almanac.PageOf(events, limit, almanac.OldestFirst)
-		pruned.Next = found.Next
+		next = found.Next
 		for _, e := range found.Items {
 			if e.UpdatedAt.Before(before) && e.Due.Before(before) && r.due[e.ID].Before(before) {
 				delete(r.due, e.ID)
 				delete(r.events, e.ID)
-				pruned.Count++
+				deleted++
 			}
 		}
 		return nil
 	})
-	return pruned, err
+	return deleted, next, err
 }

@@ -85,7 +85,7 @@ var neighbours = map[string]neighbour{
 	})},
 	"run now": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
 		return n.onOpen(ctx, id, func(e almanac.Event) error {
-			_, err := s.RunNow(ctx, e.ID, almanac.RunNowOptions{})
+			_, err := s.RunNow(ctx, e.ID, almanac.ForceOptions{})
 			return err
 		})
 	})},
@@ -95,7 +95,7 @@ var neighbours = map[string]neighbour{
 		if err != nil {
 			return err
 		}
-		_, err = s.Requeue(ctx, failed.Items[0].ID, almanac.RequeueOptions{})
+		_, err = s.Requeue(ctx, failed.Items[0].ID, almanac.ForceOptions{})
 		return err
 	})},
 	"enrol": {begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {
@@ -272,7 +272,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 			return err
 		},
 		"prune": func(ctx context.Context) error {
-			_, err := store.Prune(ctx, time.Now().Add(-time.Hour), almanac.Page{})
+			_, _, err := store.Prune(ctx, time.Now().Add(-time.Hour), almanac.Page{})
 			return err
 		},
 		"edit": func(ctx context.Context) error {
@@ -302,7 +302,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 		},
 		"run now": func(ctx context.Context) error {
 			return n.onOpen(ctx, n.spare[2], func(e almanac.Event) error {
-				_, err := s.RunNow(ctx, e.ID, almanac.RunNowOptions{})
+				_, err := s.RunNow(ctx, e.ID, almanac.ForceOptions{})
 				return err
 			})
 		},

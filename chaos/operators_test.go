@@ -32,7 +32,7 @@ func operate(ctx context.Context, r *chaos.Run) {
 			r.Count("pauses", 1)
 		case 1, 2:
 			err = something(r, almanac.Or{almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}, "requeued", func(e almanac.Event) error {
-				_, err := operator.Requeue(r.Context(), e.ID, almanac.RequeueOptions{})
+				_, err := operator.Requeue(r.Context(), e.ID, almanac.ForceOptions{})
 				return err
 			})
 		default:

@@ -212,7 +212,7 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 		})
 	case 5, 6:
 		return s.onOne(ctx, random, store, id, almanac.Failed, func(e almanac.Event) (func(), error) {
-			_, err := planner.Requeue(ctx, e.ID, almanac.RequeueOptions{})
+			_, err := planner.Requeue(ctx, e.ID, almanac.ForceOptions{})
 			return count("requeued"), err
 		})
 	case 7:
@@ -273,10 +273,10 @@ func (s *stress) tend(ctx context.Context, random *rand.Rand) {
 		now, err := store.Now(ctx)
 		s.tolerate(err)
 		for page := (almanac.Page{Limit: 1000}); ; {
-			pruned, err := store.Prune(ctx, now.Add(-2*time.Second), page)
+			deleted, next, err := store.Prune(ctx, now.Add(-2*time.Second), page)
 			s.tolerate(err)
-			s.Count("pruned", pruned.Count)
-			if page.After = pruned.Next; page.After == "" {
+			s.Count("pruned", deleted)
+			if page.After = next; page.After == "" {
 				break
 			}
 		}

@@ -205,10 +205,10 @@ func (d *dashboard) changeEvent(ctx context.Context, kind *operationKind, e alma
 		_, err := d.scheduler.Cancel(ctx, e.ID, almanac.CancelOptions{Reason: c.Reason, Version: c.Version, EndSeries: c.EndSeries})
 		return e.ID, err
 	case ops.RunNow:
-		_, err := d.scheduler.RunNow(ctx, e.ID, almanac.RunNowOptions{Force: c.Force})
+		_, err := d.scheduler.RunNow(ctx, e.ID, almanac.ForceOptions{Force: c.Force})
 		return e.ID, err
 	}
-	again, err := d.scheduler.Requeue(ctx, e.ID, almanac.RequeueOptions{Force: c.Force})
+	again, err := d.scheduler.Requeue(ctx, e.ID, almanac.ForceOptions{Force: c.Force})
 	return again.ID, err
 }
 

@@ -95,7 +95,7 @@ func TestARefusedChangeSaysWhy(t *testing.T) {
 	_, err := h.scheduler.Cancel(t.Context(), ended.ID, almanac.CancelOptions{})
 	require.NoError(t, err)
 	repeated := h.failEvent(t, h.createUser(t, ada()).Events[0], "gone")
-	_, err = h.scheduler.Requeue(t.Context(), repeated.ID, almanac.RequeueOptions{})
+	_, err = h.scheduler.Requeue(t.Context(), repeated.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	claimed, err := h.createUser(t, ada()).Events[0].Claim(uuid.New())
 	require.NoError(t, err)

@@ -266,7 +266,7 @@ func TestAnEventHasNeighbours(t *testing.T) {
 	first := u.Events[0]
 	_, err := h.scheduler.Cancel(t.Context(), first.ID, almanac.CancelOptions{Reason: "by mistake"})
 	require.NoError(t, err)
-	again, err := h.scheduler.Requeue(t.Context(), first.ID, almanac.RequeueOptions{})
+	again, err := h.scheduler.Requeue(t.Context(), first.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	open, err := h.repository.Find(t.Context(), almanac.And{almanac.InStatus(almanac.Pending), almanac.OfType(first.Type)}, almanac.Page{Order: almanac.NextFirst})
 	require.NoError(t, err)

@@ -134,7 +134,7 @@ func (s *slowScheduler) Cancel(ctx context.Context, id uuid.UUID, o almanac.Canc
 	return s.Scheduler.Cancel(ctx, id, o)
 }
 
-func (s *slowScheduler) RunNow(ctx context.Context, id uuid.UUID, o almanac.RunNowOptions) (almanac.Event, error) {
+func (s *slowScheduler) RunNow(ctx context.Context, id uuid.UUID, o almanac.ForceOptions) (almanac.Event, error) {
 	if id == uuid.Nil { // a dry run checks its options
 		return s.Scheduler.RunNow(ctx, id, o)
 	}

@@ -42,7 +42,7 @@ func (a *admin) cancel(r *http.Request) (reply, error) {
 
 func (a *admin) runNow(r *http.Request) (reply, error) {
 	var bad complaints
-	var options almanac.RunNowOptions
+	var options almanac.ForceOptions
 	takers{"force": takeBool(&options.Force)}.body(r, &bad)
 	return a.changeEvent(r, &bad, func(ctx context.Context, id uuid.UUID) (reply, error) {
 		e, err := a.scheduler.RunNow(ctx, id, options)
@@ -54,7 +54,7 @@ func (a *admin) runNow(r *http.Request) (reply, error) {
 // which the API is mounted is unknown here.
 func (a *admin) requeue(r *http.Request) (reply, error) {
 	var bad complaints
-	var options almanac.RequeueOptions
+	var options almanac.ForceOptions
 	takers{"force": takeBool(&options.Force)}.body(r, &bad)
 	return a.changeEvent(r, &bad, func(ctx context.Context, id uuid.UUID) (reply, error) {
 		e, err := a.scheduler.Requeue(ctx, id, options)

@@ -100,7 +100,7 @@ func (o *office) hire(name string) (user almanac.User, birthday almanac.Event) {
 func (o *office) failed(name, reason string) almanac.Event {
 	o.t.Helper()
 	_, birthday := o.hire(name)
-	_, err := o.scheduler.RunNow(o.t.Context(), birthday.ID, almanac.RunNowOptions{})
+	_, err := o.scheduler.RunNow(o.t.Context(), birthday.ID, almanac.ForceOptions{})
 	require.NoError(o.t, err)
 	o.fail = almanac.Permanent(errors.New(reason))
 	_, err = o.scheduler.RunOnce(o.t.Context(), almanac.RunOnceOptions{})

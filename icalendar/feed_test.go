@@ -123,7 +123,7 @@ func step(t *rapid.T, s *stage, ada uuid.UUID) {
 		require.NoError(t, errFind)
 		for _, e := range found.Items {
 			if _, err = s.Cancel(ctx, e.ID, almanac.CancelOptions{}); err == nil && rapid.Bool().Draw(t, "requeue") {
-				_, err = s.Requeue(ctx, e.ID, almanac.RequeueOptions{})
+				_, err = s.Requeue(ctx, e.ID, almanac.ForceOptions{})
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestCancelledEventIsShownUntilItIsRequeued(t *testing.T) {
 	require.Equal(t, []string{"CANCELLED", "CONFIRMED"}, column(cancelled, "STATUS")) // 2027, and 2028 after it
 	require.Equal(t, uid, cancelled[0]["UID"])
 
-	_, err = s.Requeue(t.Context(), found.Items[0].ID, almanac.RequeueOptions{})
+	_, err = s.Requeue(t.Context(), found.Items[0].ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	repeated := entries(t, f, ada)
 	require.Equal(t, []string{"CONFIRMED", "CONFIRMED"}, column(repeated, "STATUS"))

@@ -46,9 +46,9 @@ type OperateOptions struct {
 	// Cancel has the options of the operation Cancel. Its Version is ignored.
 	Cancel almanac.CancelOptions
 	// RunNow has the options of the operation RunNow.
-	RunNow almanac.RunNowOptions
+	RunNow almanac.ForceOptions
 	// Requeue has the options of the operation Requeue.
-	Requeue almanac.RequeueOptions
+	Requeue almanac.ForceOptions
 	// Progress, if not nil, is called after each 1,000 events with the result so far.
 	Progress func(OperateResult)
 }

@@ -47,7 +47,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	elsewhere := "Pacific/Kiritimati"
 	_, err = scheduler.UpdateUser(t.Context(), person.User.ID, almanac.ProfileChange{Timezone: &elsewhere})
 	require.NoError(t, err)
-	_, err = scheduler.RunNow(t.Context(), first.ID, almanac.RunNowOptions{})
+	_, err = scheduler.RunNow(t.Context(), first.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	settle := func(o almanac.Outcome) almanac.SettleResult {
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
@@ -77,7 +77,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	cancelled, err := scheduler.Cancel(t.Context(), next.ID, almanac.CancelOptions{Reason: "moved house", EndSeries: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"created", "cancelled"}, kinds(t, store, next.ID))
-	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"created"}, kinds(t, store, again.ID))
 

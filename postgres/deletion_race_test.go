@@ -199,13 +199,13 @@ func TestPruningSkipsLockedEvents(t *testing.T) {
 	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.history WHERE id = $1 FOR UPDATE", stored[0].ID)
 	require.NoError(t, err)
 
-	pruned, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
+	pruned, _, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 2, pruned.Count)
+	require.Equal(t, 2, pruned)
 	require.NoError(t, tx.Commit(t.Context()))
-	pruned, err = store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
+	pruned, _, err = store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 1, pruned.Count, "the next time")
+	require.Equal(t, 1, pruned, "the next time")
 }
 
 // Everything at once: claims, deliveries that fail now and then, settlements,
@@ -256,7 +256,7 @@ func TestDeletingUsersWithEventsInFlight(t *testing.T) {
 		return err
 	})
 	whileRunning(func() error {
-		_, err := store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{Limit: 1000})
+		_, _, err := store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{Limit: 1000})
 		return err
 	})
 	whileRunning(func() error { // a worker that dies

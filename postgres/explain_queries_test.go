@@ -100,7 +100,7 @@ func servedQueries() map[string]served {
 			return err
 		}, 50, []string{"queue_due"}, 0},
 		"a page to prune": {func(ctx context.Context, s *postgres.Store) error {
-			_, err := s.Prune(ctx, time.Now(), almanac.Page{Limit: 1000})
+			_, _, err := s.Prune(ctx, time.Now(), almanac.Page{Limit: 1000})
 			return err
 		}, 60_000, []string{"history_pkey"}, 2000},
 		"a user by external id": {func(ctx context.Context, s *postgres.Store) error {

@@ -41,7 +41,7 @@ func TestAKeyIsKeptUntilItsLastEventIsRemoved(t *testing.T) {
 		for ended := 1; ended > 0; {
 			now, err := store.Now(t.Context())
 			require.NoError(t, err)
-			_, err = store.Prune(t.Context(), now, almanac.Page{})
+			_, _, err = store.Prune(t.Context(), now, almanac.Page{})
 			require.NoError(t, err)
 			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.history").Scan(&ended))
 		}
@@ -90,9 +90,9 @@ func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
-	pruned, err := pruner.Prune(t.Context(), now, almanac.Page{})
+	pruned, _, err := pruner.Prune(t.Context(), now, almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 1, pruned.Count)
+	require.Equal(t, 1, pruned)
 
 	deleted := make(chan error, 1)
 	go func() {
@@ -130,11 +130,11 @@ func TestPruneWaitsForNoKey(t *testing.T) {
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
-	pruned, err := store.Prune(t.Context(), now, almanac.Page{})
+	pruned, _, err := store.Prune(t.Context(), now, almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 1, pruned.Count, "the one whose key is not held")
+	require.Equal(t, 1, pruned, "the one whose key is not held")
 	require.NoError(t, tx.Rollback(t.Context()))
-	pruned, err = store.Prune(t.Context(), now, almanac.Page{})
+	pruned, _, err = store.Prune(t.Context(), now, almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 1, pruned.Count, "the other, later")
+	require.Equal(t, 1, pruned, "the other, later")
 }

@@ -91,7 +91,7 @@ func TestTheOutboxContainsEveryDomainEventInOrder(t *testing.T) {
 	third := settleOne(t, store, almanac.GaveUp("HTTP 410"), "2901").Successor
 	_, err := scheduler.Cancel(t.Context(), third.ID, almanac.CancelOptions{EndSeries: true})
 	require.NoError(t, err)
-	again, err := scheduler.Requeue(t.Context(), third.ID, almanac.RequeueOptions{})
+	again, err := scheduler.Requeue(t.Context(), third.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	settleOne(t, store, almanac.Delivered(time.Now()), "")
 	_, err = scheduler.UpdateUser(t.Context(), first.UserID, almanac.ProfileChange{FirstName: &name})

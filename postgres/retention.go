@@ -17,10 +17,10 @@ import (
 // It walks the primary key, because ids ascend in the order of creation. An index on the end of
 // events would cost each event. The used key in a series outlives its events, so no occurrence
 // comes again.
-func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (almanac.PruneResult, error) {
+func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.PruneResult{}, err
+		return 0, "", err
 	}
 	type counts struct {
 		pruned, examined int
@@ -36,13 +36,12 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 		return err
 	})
 	if err != nil {
-		return almanac.PruneResult{}, err
+		return 0, "", err
 	}
-	pruned := almanac.PruneResult{Count: c.pruned}
 	if c.examined == limit {
-		pruned.Next = almanac.Cursor(c.last.String())
+		next = almanac.Cursor(c.last.String())
 	}
-	return pruned, nil
+	return c.pruned, next, nil
 }
 
 // createdAt returns the least id of an event that is created at an instant. A UUIDv7 begins with

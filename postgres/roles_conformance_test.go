@@ -194,7 +194,7 @@ func (r eventReader) Update(ctx context.Context, e almanac.Event, expected int) 
 	return r.worker.Update(ctx, e, expected)
 }
 
-func (r eventReader) Prune(ctx context.Context, before time.Time, page almanac.Page) (almanac.PruneResult, error) {
+func (r eventReader) Prune(ctx context.Context, before time.Time, page almanac.Page) (int, almanac.Cursor, error) {
 	return r.worker.Prune(ctx, before, page)
 }
 

@@ -19,10 +19,10 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	cancelled, err := operator.Cancel(t.Context(), person.Events[0].ID, almanac.CancelOptions{Reason: "moved house"})
 	require.NoError(t, err)
 	require.NotNil(t, cancelled.Successor)
-	again, err := operator.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+	again, err := operator.Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	require.Equal(t, cancelled.Event.IdempotencyKey, again.IdempotencyKey)
-	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID, almanac.RunNowOptions{})
+	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	require.False(t, now.Due.After(time.Now()))
 	require.NoError(t, operator.Pause(t.Context(), almanac.TypeBirthday))
@@ -31,6 +31,6 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	for _, role := range []string{"worker", "api", "reader"} {
 		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.TypeBirthday), role+" pauses")
 	}
-	_, err = newScheduler(t, c.store(t, "api")).Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+	_, err = newScheduler(t, c.store(t, "api")).Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 	requireRefused(t, err, "the API requeues")
 }

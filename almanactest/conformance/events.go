@@ -112,7 +112,7 @@ var pageCases = cases{
 			_, err := k.r.Find(k.Context(), nil, page)
 			k.is(err, almanac.ErrInvalid)
 		}
-		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Order: almanac.NewestFirst})
+		_, _, err := k.r.Prune(k.Context(), k.now, almanac.Page{Order: almanac.NewestFirst})
 		k.is(err, almanac.ErrInvalid)
 	},
 }

@@ -187,11 +187,12 @@ func (k *kit) moveEvents(events ...almanac.Event) []almanac.Event {
 	return moved
 }
 
-func (k *kit) prune(before time.Time) almanac.PruneResult {
+func (k *kit) prune(before time.Time) int {
 	k.Helper()
-	pruned, err := k.r.Prune(k.Context(), before, almanac.Page{})
+	deleted, next, err := k.r.Prune(k.Context(), before, almanac.Page{})
 	k.ok(err)
-	return pruned
+	k.same("next", next, almanac.Cursor(""))
+	return deleted
 }
 
 // scheduler returns a scheduler of the repository with the given handlers.

@@ -57,7 +57,7 @@ var cancelCases = cases{
 		cancelled, err := s.Cancel(k.Context(), enrolled.Events[0].ID, almanac.CancelOptions{})
 		k.ok(err)
 		k.same("after the first", k.newest(enrolled.Events[0]), []almanac.Event{*cancelled.Successor})
-		again, err := s.Requeue(k.Context(), enrolled.Events[0].ID, almanac.RequeueOptions{})
+		again, err := s.Requeue(k.Context(), enrolled.Events[0].ID, almanac.ForceOptions{})
 		k.ok(err)
 		k.same("after the successor", k.newest(*cancelled.Successor), []almanac.Event{again})
 		other, err := s.CreateUser(k.Context(), p)

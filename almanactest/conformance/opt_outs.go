@@ -80,15 +80,15 @@ var optOutCases = cases{
 		failed := o.failed()
 		o.out(everything)
 		o.same("failed event", o.stored(failed.ID), failed)
-		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.RequeueOptions{})
+		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.ForceOptions{})
 		o.is(err, almanac.ErrOptedOut)
-		_, err = o.scheduler().Requeue(o.Context(), failed.ID, almanac.RequeueOptions{}) // of a program without handlers
+		_, err = o.scheduler().Requeue(o.Context(), failed.ID, almanac.ForceOptions{}) // of a program without handlers
 		o.is(err, almanac.ErrOptedOut)
 		done, err := ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID), ops.OperateOptions{})
 		o.ok(err)
 		o.same("refused", len(done.Events) == 0 && len(done.Refused) == 1 && errors.Is(done.Refused[0].Err, almanac.ErrOptedOut), true)
 		done, err = ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID),
-			ops.OperateOptions{Requeue: almanac.RequeueOptions{Force: true}})
+			ops.OperateOptions{Requeue: almanac.ForceOptions{Force: true}})
 		o.ok(err)
 		o.same("forced", len(done.Events) == 1 && done.Events[0].Origin.Forced, true)
 		o.out(byMail)
@@ -99,7 +99,7 @@ var optOutCases = cases{
 		failed := o.failed()
 		o.out(offers)
 		o.in(offers)
-		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.RequeueOptions{})
+		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.ForceOptions{})
 		o.ok(err)
 		o.same("delivered", o.pass().Completed, 1)
 	}),
@@ -119,7 +119,7 @@ var optOutCases = cases{
 		o.same("followed", len(o.open("THANKS")), 0)
 	}),
 	"OptOut/requeued: as the row of its status": onOffers(func(o *opting) {
-		again, err := o.s.Requeue(o.Context(), o.failed().ID, almanac.RequeueOptions{})
+		again, err := o.s.Requeue(o.Context(), o.failed().ID, almanac.ForceOptions{})
 		o.ok(err)
 		o.same("cancelled", ids(o.out(offers).Cancelled), []uuid.UUID{again.ID})
 		o.ended(again, almanac.Cancelled, almanac.ReasonOptedOut)
@@ -140,7 +140,7 @@ var optOutScopeCases = cases{
 		o.ok(err)
 		o.same("changed without a change", len(reschedule.Moved)+len(reschedule.Refreshed)+len(reschedule.Removed)+len(reschedule.Added), 0)
 		o.same("stored", o.stored(before.ID), before)
-		_, err = o.s.RunNow(o.Context(), before.ID, almanac.RunNowOptions{})
+		_, err = o.s.RunNow(o.Context(), before.ID, almanac.ForceOptions{})
 		o.ok(err)
 		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
 		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
@@ -154,7 +154,7 @@ var optOutScopeCases = cases{
 		o.same("next", len(o.open("OFFER")), 1)
 		o.out(almanac.OptOut{Type: "OFFER", Channel: "letter"})
 		o.in(byMail)
-		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.RunNowOptions{})
+		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.ForceOptions{})
 		o.ok(err)
 		o.same("by another channel", o.pass().Completed, 1)
 	}),
@@ -163,7 +163,7 @@ var optOutScopeCases = cases{
 		o.out(byMail)
 		notice, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
 		o.ok(err)
-		_, err = o.s.RunNow(o.Context(), notice[0].ID, almanac.RunNowOptions{})
+		_, err = o.s.RunNow(o.Context(), notice[0].ID, almanac.ForceOptions{})
 		o.ok(err)
 		o.same("delivered", o.pass().Completed, 1)
 	}),

@@ -108,7 +108,7 @@ func (o *office) unplanned(t *testing.T) almanac.User {
 func (o *office) failed(t *testing.T) almanac.Event {
 	t.Helper()
 	e := o.hire(t, `{}`).Events[0]
-	_, err := o.scheduler.RunNow(t.Context(), e.ID, almanac.RunNowOptions{})
+	_, err := o.scheduler.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	o.fail = almanac.Permanent(errors.New("receiver answered 404"))
 	done, err := o.scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})

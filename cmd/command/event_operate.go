@@ -74,7 +74,7 @@ const (
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, ops.RunNow, ownFilters{waiting: c.Waiting}, ops.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, ops.RunNow, ownFilters{waiting: c.Waiting}, ops.OperateOptions{RunNow: almanac.ForceOptions{Force: c.Force}})
 }
 
 // requeueEvents delivers failed events once more.
@@ -96,7 +96,7 @@ func (c *requeueEvents) Help() string {
 
 // Run requeues.
 func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, ops.Requeue, ownFilters{reason: c.Reason}, ops.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, ops.Requeue, ownFilters{reason: c.Reason}, ops.OperateOptions{Requeue: almanac.ForceOptions{Force: c.Force}})
 }
 
 // changing says which events are changed.

@@ -44,7 +44,7 @@ func newCalls(newHistogram histogramMaker) calls {
 	for _, outcome := range []string{answered, refused} {
 		c.claims.WithLabelValues(outcome)
 	}
-	for _, kind := range []almanac.MeasurementKind{almanac.MeasuredOutcome, almanac.MeasuredUser, almanac.MeasuredEvent} {
+	for _, kind := range []string{almanac.MeasuredOutcome, almanac.MeasuredUser, almanac.MeasuredEvent} {
 		for _, result := range []string{stored, conflict} {
 			c.updates.WithLabelValues(string(kind), result)
 		}

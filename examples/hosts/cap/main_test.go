@@ -134,7 +134,7 @@ func TestTheSchedulerDeliversUpToTheCapAndPostponesTheRest(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, created.Events, 3)
 	for _, e := range created.Events {
-		_, err := scheduler.RunNow(t.Context(), e.ID, almanac.RunNowOptions{})
+		_, err := scheduler.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
 		require.NoError(t, err)
 	}
 

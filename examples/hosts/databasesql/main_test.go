@@ -67,7 +67,7 @@ func TestWhoJoinedByDatabaseSQLIsGreeted(t *testing.T) {
 	require.NoError(t, err)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	_, err = c.scheduler.RunNow(t.Context(), almanactest.PendingEvent(t, store, id, almanac.TypeBirthday).ID, almanac.RunNowOptions{})
+	_, err = c.scheduler.RunNow(t.Context(), almanactest.PendingEvent(t, store, id, almanac.TypeBirthday).ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 
 	did, err := c.scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})

@@ -117,7 +117,7 @@ func TestAnEmptyWeekIsCalledOff(t *testing.T) {
 	require.NoError(t, err)
 	created, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"})
 	require.NoError(t, err)
-	_, err = scheduler.RunNow(t.Context(), created.Events[0].ID, almanac.RunNowOptions{})
+	_, err = scheduler.RunNow(t.Context(), created.Events[0].ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 
 	did, err := scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})

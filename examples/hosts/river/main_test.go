@@ -84,7 +84,7 @@ func TestARepeatedDeliveryInsertsOneJob(t *testing.T) {
 	require.Equal(t, 1, did.Retried)
 	require.Equal(t, 1, jobs(t, pool, "available"))
 
-	_, err = scheduler.RunNow(t.Context(), event.ID, almanac.RunNowOptions{}) // rather than wait for the retry
+	_, err = scheduler.RunNow(t.Context(), event.ID, almanac.ForceOptions{}) // rather than wait for the retry
 	require.NoError(t, err)
 	did, err = scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
 

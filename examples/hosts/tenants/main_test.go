@@ -59,7 +59,7 @@ func makeDue(t *testing.T, f *fleet, name string) {
 	t.Helper()
 	scheduler, err := f.open(t.Context(), name)
 	require.NoError(t, err)
-	_, err = scheduler.RunNow(t.Context(), almanactest.PendingEvent(t, storeOf(t, f, name), ada.ID, almanac.TypeBirthday).ID, almanac.RunNowOptions{})
+	_, err = scheduler.RunNow(t.Context(), almanactest.PendingEvent(t, storeOf(t, f, name), ada.ID, almanac.TypeBirthday).ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 }
 
