@@ -121,7 +121,7 @@ func TestScheduleAtIsIdempotentAfterRunNow(t *testing.T) {
 					require.NoError(t, w.store.EditZoneRules(t.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) { return others, nil }))
 					s = w.schedulerOf(t, []almanac.EventHandler{almanac.OneOff{}})
 				}
-				now, err := s.RunNow(t.Context(), first.Event.ID, almanac.RunNowOptions{})
+				now, err := s.RunNow(t.Context(), first.Event.ID, almanac.ForceOptions{})
 				require.NoError(t, err)
 				require.Equal(t, adopt, now.Zone == "UTC")
 

@@ -107,7 +107,7 @@ func TestStoredNumbersOverflowInNoStatement(t *testing.T) {
 		FROM almanac.history h WHERE id = $1`, first.ID, copied)
 	c.exec(t, "api", "UPDATE almanac.keys SET holders = 2147483647 WHERE idempotency_key = $1", first.IdempotencyKey.String())
 	for _, id := range []uuid.UUID{first.ID, copied} {
-		_, err = operator.Requeue(t.Context(), id, almanac.RequeueOptions{})
+		_, err = operator.Requeue(t.Context(), id, almanac.ForceOptions{})
 		require.NoError(t, err)
 	}
 	claim, err := worker.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday}, time.Millisecond))
