@@ -184,7 +184,9 @@ func refuse(t *testing.T, pool *pgxpool.Pool, user uuid.UUID, code string) {
 // One user whose next event the database refuses delays no other user, and is tried again later.
 func TestSweepPlansSuccessorsPastARefusedUser(t *testing.T) {
 	t.Parallel()
-	for what, code := range map[string]string{"by a trigger of the host": "P0001", "by a timeout": "57014"} {
+	for what, code := range map[string]string{
+		"by a trigger of the host": "P0001", "by a timeout of statements": "57014", "by a timeout of idle transactions": "25P03", "by a timeout of transactions": "25P04",
+	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)

@@ -31,6 +31,8 @@ const (
 	lockNotAvailable      = "55P03"
 	readOnly              = "25006"
 	queryCanceled         = "57014"
+	idleTooLong           = "25P03" // idle_in_transaction_session_timeout, such as while a plan takes long
+	transactionTooLong    = "25P04" // transaction_timeout, from PostgreSQL 17 on
 	undefinedTable        = "42P01"
 	undefinedColumn       = "42703"
 	undefinedFunction     = "42883"

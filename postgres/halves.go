@@ -32,8 +32,12 @@ func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResu
 	return added, nil
 }
 
-// tookTooLong reports whether a statement took longer than the database allows, or an operation
-// longer than the timeout of the store.
+// tookTooLong reports whether a statement or a transaction took longer than the database allows, or
+// an operation longer than the timeout of the store.
 func tookTooLong(err error) bool {
-	return stateOf(err) == queryCanceled || errors.Is(err, context.DeadlineExceeded)
+	switch stateOf(err) {
+	case queryCanceled, idleTooLong, transactionTooLong:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
