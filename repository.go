@@ -142,9 +142,9 @@ type MaintenanceRepository interface {
 	// and all these series of the user have stalled further ([StalledSeries].Again). Locked
 	// users and series are left out and stay as they are.
 	//
-	// AddSuccessors returns an error of plan unchanged, and then stores nothing. Plan must be
-	// quick and must not use the repository. It can be called again, also for some of the
-	// users.
+	// AddSuccessors returns an error of plan unchanged. With an error, the result has what was
+	// stored before it. Plan must be quick and must not use the repository. It can be called
+	// again, also for some of the users.
 	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
 
 	// Stalled returns up to limit stalled series of a user, or of all users if the id is

@@ -75,8 +75,8 @@ type UserRepository interface {
 	// If an event of a user cannot be stored, no event of the user is. The user is in
 	// Refused, and does not affect the others.
 	//
-	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
-	// quick and must not use the repository. It is called again if it returns an event
+	// AddEvents returns an error of plan unchanged. With an error, the result has what was
+	// stored before it. Plan must be quick and must not use the repository. It is called again if it returns an event
 	// whose occurrence is used by keys that were missing in UserSeries.Used, and if the
 	// transaction has to be repeated. It is called for some of the users if the events of
 	// all cannot be stored together. For each user the last result counts.

@@ -185,17 +185,14 @@ func (w *worker) planStalledOf(ctx context.Context, h EventHandler) error {
 			}
 			return zones.stampAll(events), again, nil
 		})
-		if err != nil {
-			return err
-		}
 		for _, s := range added.Stalled {
 			w.log.WarnContext(ctx, "stalled series not planned", slog.String("event_type", s.Series.Type), slog.String("series", s.Series.Name),
 				slog.String("user_id", s.UserID.String()), slog.Int("failures", s.Failures), slog.Time("retry_at", s.RetryAt), slog.String("error", s.Error))
 		}
 		w.notifyEvents(ctx, EventCreated, added.Events)
 		w.running.wakeFor(added.Events...)
-		if page.After = added.Next; page.After == "" {
-			return nil
+		if page.After = added.Next; err != nil || page.After == "" {
+			return err
 		}
 	}
 }

@@ -187,12 +187,12 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 		}), failed...)
 		return zones.stampAll(events), nil
 	})
-	if err != nil {
-		return nil, AddEventsResult{}, err
-	}
 	s.notifyEvents(ctx, EventCreated, added.Events)
 	if len(added.Events) > 0 {
 		s.running.wake()
+	}
+	if err != nil {
+		return nil, added, err
 	}
 	return append(refused, added.Refused...), added, nil
 }

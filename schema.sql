@@ -523,6 +523,7 @@ WHEN (
     OR NEW.detached <> OLD.detached
     -- The greatest used key of a unit never falls and is never lost.
     OR (NEW.used_unit = OLD.used_unit AND (NEW.used_key < OLD.used_key OR NEW.used_others IS DISTINCT FROM OLD.used_others))
+    OR (NEW.used_unit <> OLD.used_unit AND (NEW.used_key = '' OR NEW.used_key <= (OLD.used_others -> NEW.used_unit ->> 0) COLLATE "C"))
     -- used_others is made of these keys alone, so Go can read it.
     OR (NEW.used_unit <> OLD.used_unit AND NEW.used_others IS DISTINCT FROM CASE WHEN OLD.used_key <> '' THEN
         (coalesce(OLD.used_others, '{}'::jsonb) || pg_catalog.jsonb_build_object(

@@ -38,13 +38,10 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		}
 		return added, err
 	})
-	if err != nil {
-		return almanac.AddEventsResult{}, err
-	}
-	if len(ids) == limit {
+	if err == nil && len(ids) == limit {
 		added.Next = almanac.Cursor(ids[limit-1].String())
 	}
-	return added, nil
+	return added, err
 }
 
 // addEvents stores events for users in one transaction.

@@ -40,13 +40,10 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 		}
 		return added, err
 	})
-	if err != nil {
-		return almanac.AddEventsResult{}, err
-	}
-	if len(waiting) == limit {
+	if err == nil && len(waiting) == limit {
 		added.Next = waiting[limit-1].cursor()
 	}
-	return added, nil
+	return added, err
 }
 
 // planNone returns a plan that fails for each stalled series.

@@ -273,3 +273,43 @@ func TestBackfillReportsRefusedUsersOneByOne(t *testing.T) {
 	require.Contains(t, refused[ids[1]], "no rule")
 	require.Contains(t, refused[ids[4]], "P0001")
 }
+
+// A page of which one user is refused is stored in parts. Observers are told of the parts that were stored before
+// another error.
+func TestBackfillTellsOfWhatWasStoredBeforeAnError(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	var ids []uuid.UUID
+	for range 8 {
+		created, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		ids = append(ids, created.User.ID)
+	}
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF NEW.user_id = '%s' THEN %s; ELSIF NEW.user_id = '%s' THEN %s; END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON almanac.series FOR EACH ROW EXECUTE FUNCTION public.refuse()`,
+		ids[1], raise("23514"), ids[7], raise("55P03")))
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }})
+	require.NoError(t, err)
+	created := 0
+	s, err := almanac.NewScheduler(store, registry, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+		if n.Kind == almanac.EventCreated {
+			created++
+		}
+	})))
+	require.NoError(t, err)
+
+	_, err = s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
+
+	require.ErrorContains(t, err, "55P03")
+	stored, err := store.Count(t.Context(), almanac.OfType("DIGEST"))
+	require.NoError(t, err)
+	require.Positive(t, stored)
+	require.Equal(t, int(stored), created)
+}

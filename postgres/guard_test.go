@@ -106,6 +106,11 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"a claimed event has a key of another unit":   {"series", "key_unit = 'day', version = version + 1", claimed.ID},
 		"a new event is of an occurrence of a unit that was used before": {
 			"series", "event_id = gen_random_uuid(), occurrence_key = '1998-01-02', key_unit = 'day', version = 1", pending.ID},
+		"a unit that was used before comes again with a lower key": {
+			"series", `used_unit = 'day', used_key = '1998-01-01', used_others = jsonb_build_object('year', jsonb_build_array(used_key, used_nominal, used_local))`, pending.ID},
+		"another unit has no used key": {
+			"series", `used_unit = 'month', used_key = '', used_nominal = NULL, used_local = NULL,
+				used_others = used_others || jsonb_build_object('year', jsonb_build_array(used_key, used_nominal, used_local))`, pending.ID},
 		"used keys of other units are stored by hand": {"series", `used_unit = 'x', used_key = 'a', used_nominal = now(), used_local = now(), used_others = '{"day": 5}'`, claimed.ID},
 		"a counter falls below zero":                  {"series", "retry_count = -1, version = version + 1", pending.ID},
 		"the number of claims falls":                  {"series", "claim_count = 0, version = version + 1", claimed.ID},
