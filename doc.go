@@ -105,7 +105,7 @@
 // [WithPrincipal], for the audit trail.
 //
 // For implementers of a store, see [Repository]. Its parts are [UserRepository],
-// [EventRepository], [ClaimRepository], [MaintenanceRepository] and [Timekeeper]; their arguments
+// [EventRepository], [ClaimRepository], [MaintenanceRepository] and [Timekeeper]. Their arguments
 // and results are [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult],
 // [AddEventsResult], [ClaimRequest], [ClaimResult], [ConfirmResult], [Settlement] with [Outcome],
 // [SettleResult], [StalledSeries], [Page] with [Order] and [Cursor], [UserFilter], [List],
