@@ -218,7 +218,7 @@ var surroundings = []mutation{
 		promise: "or the server's queue of notifications is half full", in: operating,
 		file: "postgres/queries/notify.sql",
 		old:  "pg_notification_queue_usage() < 0.5::float8", new: "pg_notification_queue_usage() < 2::float8",
-		test: "postgres TestAFullQueueOfNotificationsStopsNoWrite",
+		test: "postgres TestNoHintIsSentWhileTheQueueOfNotificationsIsHalfFull",
 	},
 	{
 		promise: "`Consume` returns `ErrOutboxRestored`", in: operating,
