@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // runs are safeguards of attempts, of their retries, and of late events.
 var runs = []mutation{

@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -23,52 +24,45 @@ const (
 	broken   verdict = "not tested" // the patch does not apply, or the code does not compile
 )
 
-// findRoot returns the root of the tree: the nearest directory above with a go.work.
-func findRoot() (string, error) {
-	dir, err := os.Getwd()
+// findRoot returns the root of the tree.
+func findRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.work above the working directory")
-		}
-	}
+	return root
 }
 
 // tree is a copy of the tree, in which files may be changed.
 type tree struct{ dir string }
 
 // newCopy copies the files of the working tree that git has or would add.
-func newCopy(ctx context.Context, root string) (*tree, error) {
-	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+func newCopy(t *testing.T, root string) *tree {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = root
 	list, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the files of the tree: %w", err)
+		t.Fatalf("list the files of the tree: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "mutations-")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	// The tests run the server under another account, which must be able to enter.
-	t := &tree{dir}
 	err = os.Chmod(dir, 0o755)
-	for _, name := range strings.Split(strings.Trim(string(list), "\x00"), "\x00") {
-		err = errors.Join(err, t.copyFile(root, name))
+	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
+		err = errors.Join(err, copyFile(filepath.Join(root, name), filepath.Join(dir, name)))
 	}
 	if err != nil {
-		t.remove()
-		return nil, err
+		t.Fatal(err)
 	}
-	return t, nil
+	return &tree{dir}
 }
 
-func (t *tree) copyFile(root, name string) error {
-	from := filepath.Join(root, name)
+func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // deleted, and not yet in a commit
@@ -80,68 +74,64 @@ func (t *tree) copyFile(root, name string) error {
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(t.dir, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(to, text, info.Mode().Perm())
 }
 
-func (t *tree) remove() { _ = os.RemoveAll(t.dir) }
-
-// baseline runs the named tests on the unchanged copy, one command for each package.
-func (t *tree) baseline(ctx context.Context, mutations []mutation, limit time.Duration) error {
+// baseline runs the named tests on the unchanged copy, one command for each package, because a test
+// that always fails proves nothing.
+func (c *tree) baseline(t *testing.T, mutations []mutation) {
+	t.Helper()
 	patterns := make(map[string][]string)
-	var packages []string
 	for _, m := range mutations {
-		if patterns[m.pkg()] == nil {
-			packages = append(packages, m.pkg())
-		}
 		if !slices.Contains(patterns[m.pkg()], m.pattern()) {
 			patterns[m.pkg()] = append(patterns[m.pkg()], m.pattern())
 		}
 	}
-	var errs []error
-	for _, pkg := range packages {
-		v, out := t.test(ctx, pkg, strings.Join(patterns[pkg], "|"), 10*limit)
-		if v != survived {
-			errs = append(errs, fmt.Errorf("tests of %s, on the unchanged tree: %s\n%s", pkg, v, out))
+	for pkg, of := range patterns {
+		if v, out := c.test(t.Context(), pkg, strings.Join(of, "|"), 10**limit); v != survived {
+			t.Errorf("tests of %s, on the unchanged tree: %s\n%s", pkg, v, out)
 		}
 	}
-	return errors.Join(errs...)
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // mutate removes a safeguard, runs its test, and puts the safeguard back. It returns what the test
 // printed, too.
-func (t *tree) mutate(ctx context.Context, m mutation, limit time.Duration) (v verdict, out string, err error) {
-	file := filepath.Join(t.dir, m.file)
+func (c *tree) mutate(t *testing.T, m mutation) (v verdict, out string) {
+	t.Helper()
+	file := filepath.Join(c.dir, m.file)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return broken, "", err
+		t.Fatal(err)
 	}
 	changed, err := m.apply(string(text))
 	if err != nil {
-		return broken, "", err
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
-		return broken, "", err
+		t.Fatal(err)
 	}
-	defer func() { err = errors.Join(err, os.WriteFile(file, text, 0o644)) }()
-	v, out = t.test(ctx, m.pkg(), m.pattern(), limit)
-	if v == broken {
-		return v, "", errors.New(out)
-	}
-	return v, out, nil
+	defer func() {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Error(err)
+		}
+	}()
+	return c.test(t.Context(), m.pkg(), m.pattern(), *limit)
 }
 
 // test runs tests of a package in the copy. The paths are trimmed, so that copies share what is built.
-func (t *tree) test(ctx context.Context, pkg, pattern string, limit time.Duration) (verdict, string) {
+func (c *tree) test(ctx context.Context, pkg, pattern string, limit time.Duration) (verdict, string) {
 	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Minute) // the build has no limit of its own
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-timeout", limit.String(), "-run", pattern, ".")
-	cmd.Dir = filepath.Join(t.dir, pkg)
+	cmd.Dir = filepath.Join(c.dir, pkg)
 	cmd.Env = append(os.Environ(), "PWD="+cmd.Dir)
-	if t.apart(cmd.Dir) {
+	if c.apart(cmd.Dir) {
 		cmd.Env = append(cmd.Env, "GOWORK=off")
 	}
 	var out bytes.Buffer
@@ -164,13 +154,13 @@ func (t *tree) test(ctx context.Context, pkg, pattern string, limit time.Duratio
 }
 
 // apart reports whether a directory belongs to a module outside of the workspace.
-func (t *tree) apart(dir string) bool {
-	for ; dir != t.dir; dir = filepath.Dir(dir) {
+func (c *tree) apart(dir string) bool {
+	for ; dir != c.dir; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			break
 		}
 	}
-	work, err := os.ReadFile(filepath.Join(t.dir, "go.work"))
-	rel, relErr := filepath.Rel(t.dir, dir)
+	work, err := os.ReadFile(filepath.Join(c.dir, "go.work"))
+	rel, relErr := filepath.Rel(c.dir, dir)
 	return err == nil && relErr == nil && rel != "." && !slices.Contains(strings.Fields(string(work)), "./"+filepath.ToSlash(rel))
 }

@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // settlements are safeguards of outcomes, of successors, and of used keys.
 var settlements = []mutation{

@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // claims are safeguards of claims, of leases, and of the recovery from a dead process.
 var claims = []mutation{

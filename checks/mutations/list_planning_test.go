@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // planning are safeguards of events, of their states, and of what is planned for a user.
 var planning = []mutation{

@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // deliveries are safeguards of webhooks, mails and the stream.
 var deliveries = []mutation{

@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 import (
 	"fmt"
@@ -35,6 +35,11 @@ func (m mutation) pkg() string {
 func (m mutation) pattern() string {
 	_, pattern, _ := strings.Cut(m.test, " ")
 	return pattern
+}
+
+// name returns the name of a subtest. It has no slash, which would divide a pattern for -run.
+func (m mutation) name() string {
+	return strings.ReplaceAll(m.file+": "+m.promise+", "+m.pattern(), "/", " ")
 }
 
 // apply returns the text of the file without the safeguard.

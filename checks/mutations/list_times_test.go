@@ -1,4 +1,4 @@
-package main
+package mutations_test
 
 // times are safeguards of clock changes, of recurrences, and of zone rules.
 var times = []mutation{
