@@ -590,10 +590,18 @@ BEGIN
     PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
     DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
     DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
-    WITH gone AS (
+    WITH ended AS (
         DELETE FROM history h
         WHERE h.user_id = OLD.id
         RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type
+    ), emptied AS (
+        DELETE FROM series s
+        WHERE s.user_id = OLD.id
+        RETURNING s.idempotency_key, s.target_timezone, s.target_timestamp_utc, s.event_type, s.event_id
+    ), gone AS (
+        SELECT * FROM ended
+        UNION ALL
+        SELECT e.idempotency_key, e.target_timezone, e.target_timestamp_utc, e.event_type FROM emptied e WHERE e.event_id IS NOT NULL
     ), counted AS (
         INSERT INTO due_changes (timezone, quarter, event_type, n)
         SELECT s.target_timezone, floor(date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer, s.event_type, -count(*)
@@ -601,18 +609,6 @@ BEGIN
         GROUP BY 1, 2, 3
     )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
-    WITH gone AS (
-        DELETE FROM series s
-        WHERE s.user_id = OLD.id
-        RETURNING s.idempotency_key, s.event_id, s.target_timezone, s.target_timestamp_utc, s.event_type
-    ), counted AS (
-        INSERT INTO due_changes (timezone, quarter, event_type, n)
-        SELECT s.target_timezone, floor(date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer, s.event_type, -count(*)
-        FROM gone s
-        WHERE s.event_id IS NOT NULL
-        GROUP BY 1, 2, 3
-    )
-    DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
     DELETE FROM audit a WHERE a.user_id = OLD.id;
     -- Consumers who have not read a row yet must not miss it. A relay that prunes may keep its transaction open, so rows that it has
     -- locked are left to it, or to a later pruning.

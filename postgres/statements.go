@@ -24,7 +24,6 @@ type statements struct {
 	Count               string
 	CreateConsumer      string
 	DeleteConsumer      string
-	DeletePending       string
 	DeleteUser          string
 	DisableAudit        string
 	DisableOutbox       string

@@ -80,14 +80,22 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.De
 // dropPending deletes the pending events of a user, and returns their number and the events in
 // flight. It waits for transactions that claim, settle or release events of the user.
 func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamedArgs) (d almanac.DeleteResult, err error) {
-	for _, sql := range []string{s.statements.LockSeries, s.statements.LockQueue, s.statements.ReleaseAhead} {
-		if _, err = tx.Exec(ctx, sql, args); err != nil {
-			return d, err
-		}
-	}
-	if d.Removed, err = one(ctx, tx, s.statements.DeletePending, args, pgx.RowTo[int]); err != nil {
+	if _, err = tx.Exec(ctx, s.statements.LockSeries, args); err != nil {
 		return d, err
 	}
+	var pending []uuid.UUID
+	for _, sql := range []string{s.statements.LockQueue, s.statements.ReleaseAhead} {
+		ids, err := all(ctx, tx, sql, args, scanID)
+		if err != nil {
+			return d, err
+		}
+		pending = append(pending, ids...)
+	}
+	removed, err := all(ctx, tx, s.statements.RemoveEvents, pgx.StrictNamedArgs{"ids": uuids(pending), "versions": []int(nil)}, scanID)
+	if err != nil {
+		return d, err
+	}
+	d.Removed = len(removed)
 	d.InFlight, err = all(ctx, tx, s.statements.OpenEvents, args, scanID)
 	return d, err
 }

@@ -1,6 +1,6 @@
--- Delete pending events. The transaction has locked their series, and has checked that the events were never claimed. The caller
--- undoes the transaction when an event is missing.
---   @ids uuid[] · @versions integer[]
+-- Delete pending events. The transaction has locked their series. An edit has checked that the events were never claimed, and undoes
+-- the transaction when an event is missing.
+--   @ids uuid[] · @versions integer[] (NULL if any version is accepted)
 -- Returns the ids of the events that were at that version, and PENDING.
 WITH n AS MATERIALIZED (
     SELECT *
@@ -16,7 +16,7 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
         AND s.event_id = n.id
-        AND s.version = n.version
+        AND s.version = coalesce(n.version, s.version)
     RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
