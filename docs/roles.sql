@@ -89,157 +89,110 @@ ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner IN SCHEMA :"schema" GRANT SELECT
 SET LOCAL search_path TO :"schema", pg_temp;
 
 DO $$
+DECLARE
+    object text;
 BEGIN
     IF to_regclass('migrations') IS NULL THEN
         RAISE NOTICE 'the schema is empty: migrate it as almanac_owner, and run this again';
         RETURN;
     END IF;
 
-    -- Tables that another role has created before these roles existed.
-    ALTER TABLE migrations OWNER TO almanac_owner;
-    ALTER TABLE users OWNER TO almanac_owner;
-    ALTER TABLE series OWNER TO almanac_owner;
-    ALTER TABLE queue OWNER TO almanac_owner;
-    ALTER TABLE history OWNER TO almanac_owner;
-    ALTER TABLE keys OWNER TO almanac_owner;
-    ALTER TABLE pruning OWNER TO almanac_owner;
-    ALTER TABLE leases OWNER TO almanac_owner;
-    ALTER TABLE zone_rules OWNER TO almanac_owner;
-    ALTER TABLE zone_marks OWNER TO almanac_owner;
-    ALTER TABLE pauses OWNER TO almanac_owner;
-    ALTER TABLE settings OWNER TO almanac_owner;
-    ALTER TABLE unplanned OWNER TO almanac_owner;
-    ALTER TABLE due_counts OWNER TO almanac_owner;
-    ALTER TABLE due_changes OWNER TO almanac_owner;
-    ALTER TABLE audit OWNER TO almanac_owner;
-    ALTER TABLE outbox OWNER TO almanac_owner;
-    ALTER TABLE outbox_consumers OWNER TO almanac_owner;
-    ALTER VIEW pending_events OWNER TO almanac_owner;
-    ALTER VIEW processing_events OWNER TO almanac_owner;
-    ALTER VIEW ended_events OWNER TO almanac_owner;
-    ALTER VIEW events OWNER TO almanac_owner;
-    ALTER FUNCTION refuse_change() OWNER TO almanac_owner;
-    ALTER FUNCTION follow_user() OWNER TO almanac_owner;
-    ALTER FUNCTION forget_user() OWNER TO almanac_owner;
-    ALTER FUNCTION audit_series() OWNER TO almanac_owner;
-    ALTER FUNCTION audit_history() OWNER TO almanac_owner;
-    ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
-    ALTER FUNCTION audit_user() OWNER TO almanac_owner;
-    ALTER FUNCTION outbox_user() OWNER TO almanac_owner;
-    ALTER FUNCTION outbox_series() OWNER TO almanac_owner;
-    ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
-    ALTER FUNCTION prune_outbox(integer) OWNER TO almanac_owner;
-    ALTER FUNCTION delete_consumer(text) OWNER TO almanac_owner;
-
-    -- Revoke what earlier releases, or anyone by hand, granted. A trigger runs its function without the privilege to execute it.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, settings, unplanned, due_counts, due_changes, audit, outbox, outbox_consumers, pending_events, processing_events,
-        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
-    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease(), audit_user(),
-        outbox_user(), outbox_series(), outbox_history(), prune_outbox(integer), delete_consumer(text) FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
+    -- Another role may have created them before these roles existed. Revoke what earlier releases, or anyone by hand, granted. A
+    -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role
+    -- never becomes the owner's.
+    FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE pauses', 'TABLE settings', 'TABLE unplanned',
+        'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
+        'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
+        'FUNCTION forget_user()', 'FUNCTION audit_series()', 'FUNCTION audit_history()', 'FUNCTION audit_lease()',
+        'FUNCTION audit_user()', 'FUNCTION outbox_user()', 'FUNCTION outbox_series()', 'FUNCTION outbox_history()',
+        'FUNCTION prune_outbox(integer)', 'FUNCTION delete_consumer(text)'] LOOP
+        EXECUTE format('ALTER %s OWNER TO almanac_owner', object);
+        EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader', object);
+    END LOOP;
+    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq, zone_marks_id_seq
+        FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_relay, almanac_reader;
 
-    -- The worker.
+    -- The worker and the API.
 
-    -- Successors are planned from the whole user.
-    GRANT SELECT ON users TO almanac_worker;
-    -- Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
-    -- some column, whichever: this one says least.
-    GRANT UPDATE (updated_at) ON users TO almanac_worker;
-    -- The sweep removes users who were deleted while something was in flight. What is about them goes with them, by a trigger,
-    -- which acts as the owner, and so does the one that tells series of an edit.
-    GRANT DELETE ON users TO almanac_worker;
-    -- Pending events, events in flight and ended events, with all columns.
-    GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
-    -- A successor or new zone rules may begin another series. The user, type and name of a series never change. A trigger updates
-    -- the version of the user, except when an ended series begins again.
+    -- Events are planned from the whole user.
+    GRANT SELECT ON users TO almanac_worker, almanac_api;
+    -- The API deletes users. The sweep removes users who were deleted while something was in flight. A trigger that acts as the
+    -- owner deletes all rows about the user. Another such trigger updates the series after an edit.
+    GRANT DELETE ON users TO almanac_worker, almanac_api;
+    -- Events in flight and ended events are read through the views, which act as the owner: a role without privileges on
+    -- leases and history can neither claim nor settle.
+    GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_worker, almanac_api;
+    -- The API plans; a successor or new zone rules may begin another series. The user, type and name of a series never change. A
+    -- trigger updates the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
         target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version,
-        detached, origin, origin_event, follows_user, payload_made, forced) ON series
-        TO almanac_worker;
-    -- Outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall time
-    -- that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
+        detached, origin, origin_event, follows_user, payload_made, forced) ON series TO almanac_worker, almanac_api;
+    -- The worker: outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall
+    -- time that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
+    -- The API: a new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
+    -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
     GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
-        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
-        claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
-    -- A claim deletes rows of the queue, and a release inserts them again.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), DELETE ON queue TO almanac_worker;
-    -- Claims and pruning lock rows, which needs the right to update some column. The guards refuse every such update.
-    GRANT UPDATE (available_at) ON queue TO almanac_worker;
-    GRANT UPDATE (updated_at) ON history TO almanac_worker;
-    -- Ended events are inserted once, and pruned.
-    GRANT INSERT, DELETE ON history TO almanac_worker;
+        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at,
+        delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count, crash_count,
+        version, created_at, updated_at) ON series TO almanac_worker, almanac_api;
+    -- A claim deletes rows of the queue, and a release inserts them again, as does a move. Claims and moves lock rows before, which
+    -- needs the right to update some column. The guard refuses every such update.
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), UPDATE (available_at), DELETE ON queue
+        TO almanac_worker, almanac_api;
     -- A key is stored with its event, and deleted with the last event that has it.
-    GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker;
-    GRANT SELECT, UPDATE (before) ON pruning TO almanac_worker;
+    GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker, almanac_api;
+    -- The statement that cancels what a user refuses by now can also leave the series to a program that has the handler.
+    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_worker, almanac_api;
+    -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
+    GRANT SELECT ON zone_rules TO almanac_worker, almanac_api;
+    GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_worker, almanac_api;
+    -- Each program that stores events counts them.
+    GRANT SELECT ON due_counts TO almanac_worker, almanac_api;
+    GRANT SELECT, INSERT ON due_changes TO almanac_worker, almanac_api;
+    -- A program that makes events due compares its quiet hours with those of the programs that deliver. The trail is written by
+    -- triggers, which act as the owner.
+    GRANT SELECT ON settings, pruning, audit TO almanac_worker, almanac_api;
+
+    -- The worker alone.
+
+    -- Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
+    -- some column, whichever: this one says least. Pruning locks ended events, whose guard refuses every update.
+    GRANT UPDATE (updated_at) ON users, history TO almanac_worker;
+    -- Ended events are inserted once, and pruned.
+    GRANT SELECT, INSERT, DELETE ON history TO almanac_worker;
+    GRANT UPDATE (before) ON pruning TO almanac_worker;
     -- A lease is inserted by a claim, renewed, moved when the clock was set back, and deleted; events move between leases.
     GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
-    -- Comparing rules locks the table, for which privileges on columns do not suffice.
-    GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
-    -- Events that were planned by other rules have a mark. The marks are deleted when the zone was examined.
-    GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
-
-    -- A worker stores the series whose next event could not be planned, and plans that event later. When it reschedules a user, it
-    -- cancels what the user refuses by now. The statement for that can also leave a series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at), DELETE ON unplanned TO almanac_worker;
-    -- Each program that stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
-    GRANT SELECT, INSERT, UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
-    GRANT SELECT ON due_counts, due_changes TO almanac_api;
-    GRANT INSERT ON due_changes TO almanac_api;
+    -- Comparing rules locks the table, for which privileges on columns do not suffice. Marks are deleted when the zone was examined.
+    GRANT INSERT, UPDATE ON zone_rules TO almanac_worker;
+    GRANT DELETE ON zone_marks, unplanned TO almanac_worker;
+    -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
+    GRANT INSERT ON due_counts TO almanac_worker;
+    GRANT UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
     -- Claims leave out paused types.
     GRANT SELECT ON pauses TO almanac_worker;
     -- A program that starts stores the settings that all programs must have with the same value.
-    GRANT SELECT, INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
-    -- The trail is written by triggers, which act as the owner.
-    GRANT SELECT ON audit TO almanac_worker, almanac_api;
+    GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
-    -- The API.
+    -- The API alone.
 
-    GRANT SELECT ON users TO almanac_api;
     GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest,
-        folded_name, folded_last_name, folded_email) ON users
-        TO almanac_api;
+        folded_name, folded_last_name, folded_email) ON users TO almanac_api;
     -- Edits, and hiding a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, version, deleted_at,
         updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
-    -- A trigger that acts as the owner deletes all rows about the user. Another such trigger updates the series after an edit.
-    GRANT DELETE ON users TO almanac_api;
-    -- Events in flight and ended events are read through the views, which act as the owner: a role without privileges on
-    -- leases and history can neither claim nor settle.
-    GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_api;
     -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
-    -- New series, as for the worker.
-    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
-        target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version,
-        detached, origin, origin_event, follows_user, payload_made, forced) ON series
-        TO almanac_api;
-    -- A new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
-    -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
-    GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
-        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
-        crash_count, version, created_at, updated_at) ON series TO almanac_api;
-    -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
-    -- some column; the guard refuses every such update.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), UPDATE (available_at), DELETE ON queue TO almanac_api;
-    -- A key is stored with its event, and deleted with the last event that has it.
-    GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
-    GRANT SELECT ON pruning TO almanac_api;
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
     -- lease_token, a row cannot say that an event was delivered: a check refuses COMPLETED without a time.
     GRANT INSERT (id, user_id, event_type, occurrence_key, key_unit, status, target_timestamp_utc, target_timestamp_local, nominal_local,
-        target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
-        created_at, updated_at, origin_event, series_name, origin, follows_user, payload_made, forced) ON history TO almanac_api;
-    -- The statement that cancels can also leave the series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_api;
-    -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
-    GRANT SELECT ON zone_rules TO almanac_api;
-    GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;
-
-    -- A program that makes events due compares its quiet hours with those of the programs that deliver.
-    GRANT SELECT ON settings TO almanac_api;
+        target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, failure_reason, last_error,
+        retry_count, claim_count, crash_count, version, created_at, updated_at, origin_event, series_name, origin, follows_user,
+        payload_made, forced) ON history TO almanac_api;
 
     -- The operator, besides what the worker and the API may.
 

@@ -205,7 +205,7 @@ var surroundings = []mutation{
 	{
 		promise: "They also try operations that the role may not do, and are refused.", in: reliability,
 		file: "docs/roles.sql",
-		old:  "    GRANT INSERT, DELETE ON history TO almanac_worker;", new: "    GRANT INSERT, DELETE ON history TO almanac_worker, almanac_api;",
+		old:  "    GRANT SELECT, INSERT, DELETE ON history TO almanac_worker;", new: "    GRANT SELECT, INSERT, DELETE ON history TO almanac_worker, almanac_api;",
 		test: "postgres TestEachRoleIsRefusedOtherStatements",
 	},
 	{
