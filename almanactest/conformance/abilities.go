@@ -54,8 +54,7 @@ var abilityCases = cases{
 		initial := k.newEvent()
 		err := k.r.Pause(k.Context(), almanac.TypeBirthday)
 		if errors.Is(err, errors.ErrUnsupported) {
-			paused, err := k.r.Paused(k.Context())
-			k.ok(err)
+			paused := must(k.r.Paused(k.Context()))(k)
 			k.same("paused", len(paused), 0)
 			k.is(k.r.Resume(k.Context(), almanac.TypeBirthday), errors.ErrUnsupported)
 			k.claim(1)
@@ -64,8 +63,7 @@ var abilityCases = cases{
 		k.ok(err)
 		k.ok(k.r.Pause(k.Context(), almanac.TypeBirthday))
 		k.ok(k.r.Pause(k.Context(), "ANOTHER"))
-		paused, err := k.r.Paused(k.Context())
-		k.ok(err)
+		paused := must(k.r.Paused(k.Context()))(k)
 		k.same("paused", len(paused), 2)
 		k.same("in order", paused[0].EventType, "ANOTHER")
 		k.same("since", paused[0].Since.Before(k.now), false)
@@ -81,7 +79,5 @@ var abilityCases = cases{
 // settings returns the stored settings.
 func (k *kit) settings() []almanac.Setting {
 	k.Helper()
-	settings, err := k.r.Settings(k.Context())
-	k.ok(err)
-	return settings
+	return must(k.r.Settings(k.Context()))(k)
 }

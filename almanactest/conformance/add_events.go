@@ -27,13 +27,12 @@ var addEventsCases = cases{
 		var seen []uuid.UUID
 		page := almanac.Page{Limit: 2}
 		for {
-			added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+			added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 				for _, one := range users {
 					seen = append(seen, one.User.ID)
 				}
 				return nil, nil
-			})
-			k.ok(err)
+			}))(k)
 			k.same("users of the page", added.Users, min(2, n-len(seen)+added.Users))
 			if page.After = added.Next; page.After == "" {
 				break
@@ -52,7 +51,7 @@ var addEventsCases = cases{
 		k.create(u, append(events, other)...)
 		k.deliver(k.claim(1)[0])
 		k.claim(1) // a has ended, b is in flight, c is pending
-		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+		added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 			k.same("users", len(users), 1)
 			k.same("user", users[0].User.Name(), u.Name())
 			k.same("open", users[0].Open, map[almanac.Series]string{birthdays("b"): "2026", birthdays("c"): "2026"})
@@ -63,8 +62,7 @@ var addEventsCases = cases{
 				key = "2027"
 			}
 			return []almanac.Event{k.event(u, almanactest.OfSeries("a", key))}, nil
-		})
-		k.ok(err)
+		}))(k)
 		k.same("added", len(added.Events), 1)
 		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "2027")
 	},
@@ -75,7 +73,7 @@ var addEventsCases = cases{
 		want := k.event(fresh, almanactest.Of("2026"))
 		want.IdempotencyKey = open.IdempotencyKey
 		add := func() almanac.AddEventsResult {
-			added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+			added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 				var events []almanac.Event
 				for _, one := range users {
 					switch one.User.ID {
@@ -88,8 +86,7 @@ var addEventsCases = cases{
 					}
 				}
 				return events, nil
-			})
-			k.ok(err)
+			}))(k)
 			return added
 		}
 		added := add()
@@ -116,7 +113,7 @@ var addEventsRefusedCases = cases{
 		}
 		slices.SortFunc(users, func(a, b almanac.User) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 		refused := users[2].ID
-		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{Limit: len(users)}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ error) {
+		added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{Limit: len(users)}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ error) {
 			for _, one := range users {
 				for _, series := range []string{"a", "b"} {
 					e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries(series, "2028"), almanactest.DueIn(time.Hour))
@@ -127,8 +124,7 @@ var addEventsRefusedCases = cases{
 				}
 			}
 			return events, nil
-		})
-		k.ok(err)
+		}))(k)
 		k.same("users", added.Users, len(users))
 		k.same("events", len(added.Events), 2*(len(users)-1))
 		k.same("next", added.Next, almanac.Cursor(users[4].ID.String()))

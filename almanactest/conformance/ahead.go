@@ -51,16 +51,14 @@ var aheadCases = cases{
 		for range 2 {
 			events := k.ahead(1).Events
 			k.same("held", k.confirm(events...).Held, ids(events))
-			_, err := k.r.Return(k.Context(), events)
-			k.ok(err)
+			must(k.r.Return(k.Context(), events))(k)
 		}
 	}),
 	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
 		kept, created, settled := k.newEvent(almanactest.DueIn(10*time.Minute)), k.newEvent(almanactest.DueIn(11*time.Minute)), k.newEvent(almanactest.DueIn(12*time.Minute))
 		events := k.ahead(3).Events
 		k.deliver(events[2])
-		returned, err := k.r.Return(k.Context(), events[1:])
-		k.ok(err)
+		returned := must(k.r.Return(k.Context(), events[1:]))(k)
 		k.same("returned", ids(returned), []uuid.UUID{created.ID})
 		is := k.stored(created.ID)
 		k.same("as stored", returned[0], is)
@@ -148,8 +146,7 @@ var aheadEditCases = cases{
 	"EditUser/treats events that were due at their claim as in flight": ifAhead(func(k *kit) {
 		due, byHand := k.newEvent(), k.newEvent(almanactest.DueIn(time.Hour))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
-		claimed, err := byHand.Claim(uuid.New())
-		k.ok(err)
+		claimed := must(byHand.Claim(uuid.New()))(k)
 		k.update(claimed, byHand.Version)
 		for _, e := range []almanac.Event{due, byHand} {
 			k.edit(e, func(r almanac.Roster) almanac.Edit {

@@ -179,11 +179,9 @@ var waitCases = cases{
 		k.newEvent(almanactest.ReadyFor(time.Minute))
 		k.newEvent(almanactest.DueIn(time.Hour))
 		k.newEvent(almanactest.ReadyFor(72*time.Hour), almanactest.OfType("OTHER"))
-		m, err := k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Hour)
-		k.ok(err)
+		m := must(k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Hour))(k)
 		k.same("missed", m, almanac.Missed{Count: 2, Oldest: oldest.Due, Newest: newest.Due})
-		m, err = k.r.Missed(k.Context(), []string{"NONE"}, time.Hour)
-		k.ok(err)
+		m = must(k.r.Missed(k.Context(), []string{"NONE"}, time.Hour))(k)
 		k.same("missed of no type", m, almanac.Missed{})
 	},
 	"FindMissed/lists the events that are ready longest first": func(k *kit) {
@@ -193,17 +191,14 @@ var waitCases = cases{
 		k.newEvent(almanactest.ReadyFor(time.Minute))
 		k.newEvent(almanactest.DueIn(time.Hour))
 		k.newEvent(almanactest.ReadyFor(72*time.Hour), almanactest.OfType("OTHER"))
-		found, err := k.r.FindMissed(k.Context(), types, time.Hour, 0)
-		k.ok(err)
+		found := must(k.r.FindMissed(k.Context(), types, time.Hour, 0))(k)
 		k.same("missed", found, []almanac.Event{k.stored(first.ID), k.stored(second.ID), k.stored(third.ID)})
-		found, err = k.r.FindMissed(k.Context(), types, time.Hour, 2)
-		k.ok(err)
+		found = must(k.r.FindMissed(k.Context(), types, time.Hour, 2))(k)
 		k.same("the oldest of them", ids(found), []uuid.UUID{first.ID, second.ID})
-		found, err = k.r.FindMissed(k.Context(), []string{"NONE"}, time.Hour, 2)
-		k.ok(err)
+		found = must(k.r.FindMissed(k.Context(), []string{"NONE"}, time.Hour, 2))(k)
 		k.same("missed of no type", len(found), 0)
 		for _, limit := range []int{-1, 1001} {
-			_, err = k.r.FindMissed(k.Context(), types, time.Hour, limit)
+			_, err := k.r.FindMissed(k.Context(), types, time.Hour, limit)
 			k.is(err, almanac.ErrInvalid)
 		}
 	},

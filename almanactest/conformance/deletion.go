@@ -39,9 +39,8 @@ var deletionCases = cases{
 			matches(k, got.Err, almanac.NotFoundError{Kind: "event", ID: e.ID})
 			k.same("result", got, almanac.SettleResult{Err: got.Err})
 		}
-		failed, err := claimed.Fail("by hand")
-		k.ok(err)
-		_, err = k.r.Update(k.Context(), failed, claimed.Version)
+		failed := must(claimed.Fail("by hand"))(k)
+		_, err := k.r.Update(k.Context(), failed, claimed.Version)
 		k.gone(err)
 		_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			k.Error("edit was called for a deleted user")
@@ -66,11 +65,10 @@ var deletionCases = cases{
 		deleted, other := claim.Events[0], claim.Events[1]
 		k.deleteAtOnce(deleted.UserID)
 		k.same("leases held", k.renew(r.Token), []uuid.UUID{r.Token})
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+		settled := must(k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: deleted, Outcome: almanac.Delivered(k.now), Next: after(deleted)},
 			{Event: other, Outcome: almanac.Delivered(k.now), Next: after(other)},
-		})
-		k.ok(err)
+		}))(k)
 		k.gone(settled[0].Err)
 		k.ok(errors.Join(settled[1].Err, settled[1].PlanErr))
 		k.same("status", k.stored(other.ID).Status, almanac.Completed)
@@ -107,16 +105,14 @@ var deletionCases = cases{
 			matches(k, err, almanac.OptimisticLockError{UserID: e.UserID, Expected: 2})
 		}
 		k.same("event", k.stored(e.ID), e)
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{Version: 1})
-		k.ok(err)
+		d := must(k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{Version: 1}))(k)
 		k.same("removed", d.Removed, 1)
 	},
 	"Update/does not retry events of a deleted user": func(k *kit) {
 		e := k.newClaimed()
 		k.deleteUser(e.UserID)
-		again, err := e.Release(almanac.AfterShutdown, "stopped", k.now)
-		k.ok(err)
-		_, err = k.r.Update(k.Context(), again, e.Version)
+		again := must(e.Release(almanac.AfterShutdown, "stopped", k.now))(k)
+		_, err := k.r.Update(k.Context(), again, e.Version)
 		k.is(err, almanac.ErrNotFound)
 		k.same("the event", k.stored(e.ID), e)
 		k.same("settled", k.deliver(e).Err, nil)

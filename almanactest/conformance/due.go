@@ -40,8 +40,7 @@ var dueCases = cases{
 
 func (k *kit) dueCounts(r ops.DueCountsRequest, want ...ops.QuarterCount) {
 	k.Helper()
-	got, err := k.statistics.DueCounts(k.Context(), r)
-	k.ok(err)
+	got := must(k.statistics.DueCounts(k.Context(), r))(k)
 	k.same(fmt.Sprintf("counts of %+v", r), got.Quarters, want)
 	k.same("before the case", got.At.Before(k.now), false)
 }
@@ -60,8 +59,7 @@ func (k *kit) countsAgree() {
 	zones := map[string]bool{"UTC": true, "Asia/Tokyo": true, "Europe/Paris": true, "Europe/London": true, "America/New_York": true}
 	types, retried := make(map[string]bool), make(map[[2]string]int64)
 	for page := (almanac.Page{Limit: 1000}); ; {
-		found, err := k.r.Find(k.Context(), nil, page)
-		k.ok(err)
+		found := must(k.r.Find(k.Context(), nil, page))(k)
 		for _, e := range found.Items {
 			want[quarterOf{e.Zone, e.Type, e.Due.UTC().Truncate(15 * time.Minute)}]++
 			zones[e.Zone], types[e.Type] = true, true
@@ -79,8 +77,7 @@ func (k *kit) countsAgree() {
 	for one, n := range want {
 		k.Errorf("%d events %+v are not counted", n, one)
 	}
-	retries, err := k.statistics.Retries(k.Context())
-	k.ok(err)
+	retries := must(k.statistics.Retries(k.Context()))(k)
 	counted := make(map[[2]string]int64)
 	for _, g := range retries.Events {
 		counted[[2]string{g.Type, g.Error}] += g.Count.N
@@ -92,15 +89,13 @@ func (k *kit) countsAgree() {
 func (k *kit) countsOf(zone string, types map[string]bool, want map[quarterOf]int64) {
 	k.Helper()
 	all := ops.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
-	total, err := k.statistics.DueCounts(k.Context(), all)
-	k.ok(err)
+	total := must(k.statistics.DueCounts(k.Context(), all))(k)
 	var of, sum int64
 	for _, q := range total.Quarters {
 		sum += q.Count.N
 	}
 	for all.Type = range types {
-		got, err := k.statistics.DueCounts(k.Context(), all)
-		k.ok(err)
+		got := must(k.statistics.DueCounts(k.Context(), all))(k)
 		for _, q := range got.Quarters {
 			one := quarterOf{zone, all.Type, q.From}
 			k.same(fmt.Sprintf("events %+v that are counted", one), q.Count.N, want[one])

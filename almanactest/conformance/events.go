@@ -15,11 +15,10 @@ import (
 var updateCases = cases{
 	"Update/reports a lost update": func(k *kit) {
 		created := k.newEvent()
-		theirs, err := created.Claim(uuid.New())
-		k.ok(err)
+		theirs := must(created.Claim(uuid.New()))(k)
 		stored := k.step(created)(created.Claim(uuid.New()))
 		k.same("version", stored.Version, 2)
-		_, err = k.r.Update(k.Context(), theirs, created.Version)
+		_, err := k.r.Update(k.Context(), theirs, created.Version)
 		matches(k, err, almanac.OptimisticLockError{EventID: created.ID, Expected: 1})
 		k.same("event", k.stored(created.ID), stored)
 		_, err = k.r.Update(k.Context(), almanactest.Event(k.now), 1)
@@ -65,10 +64,9 @@ var updateCases = cases{
 			"instant": func(e *almanac.Event) { e.Due = e.Due.Add(time.Hour) },
 			"zone":    func(e *almanac.Event) { e.Zone = "Asia/Tokyo" },
 		} {
-			next, err := claimed.Complete(k.now)
-			k.ok(err)
+			next := must(claimed.Complete(k.now))(k)
 			change(&next)
-			_, err = k.r.Update(k.Context(), next, claimed.Version)
+			_, err := k.r.Update(k.Context(), next, claimed.Version)
 			k.same("a change of the "+name+" is refused", err != nil, true)
 		}
 		k.same("event", k.stored(claimed.ID), claimed)
@@ -90,8 +88,7 @@ var pageCases = cases{
 		var got []uuid.UUID
 		page := almanac.Page{Limit: 5}
 		for {
-			found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), page)
-			k.ok(err)
+			found := must(k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), page))(k)
 			got = append(got, ids(found.Items)...)
 			if found.Next == "" {
 				break
@@ -176,8 +173,7 @@ func (k *kit) pages(spec almanac.Spec, order almanac.Order, limit, most int) (go
 	k.Helper()
 	page := almanac.Page{Limit: limit, Order: order}
 	for {
-		found, err := k.r.Find(k.Context(), spec, page)
-		k.ok(err)
+		found := must(k.r.Find(k.Context(), spec, page))(k)
 		got = append(got, ids(found.Items)...)
 		if page.After = found.Next; found.Next == "" {
 			return got

@@ -67,13 +67,11 @@ var fieldCases = cases{
 		u := almanactest.User()
 		_, events := k.create(u, full(k.now, u, 1))
 		claimed, released := k.crash(1)
-		back, err := claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt)
-		k.ok(err)
+		back := must(claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt))(k)
 		k.kept(released[0], back)
 		claim := k.take(expiring(1))
 		k.deleteUser(u.ID)
-		ended, err := claim.Events[0].Fail(almanac.ReasonUserDeleted)
-		k.ok(err)
+		ended := must(claim.Events[0].Fail(almanac.ReasonUserDeleted))(k)
 		got := k.expire(1, 10)[0]
 		ended.CreatedAt, ended.UpdatedAt = events[0].CreatedAt, got.UpdatedAt
 		k.same("event of a deleted user", got, ended)
@@ -112,8 +110,7 @@ var editFieldCases = cases{
 			edit.New[0].Origin.Forced = true
 			return edit, err
 		}).New[0]
-		want, err := cancelled[0].Requeue(requeued.ID, requeued.AvailableAt)
-		k.ok(err)
+		want := must(cancelled[0].Requeue(requeued.ID, requeued.AvailableAt))(k)
 		want.Origin.Forced = true
 		k.kept(requeued, want)
 	},
@@ -230,8 +227,7 @@ func (k *kit) found(want almanac.Event) {
 	r := k.roster(want.UserID)
 	k.among("in the roster", slices.Concat(r.Pending, r.InFlight), want)
 	if want.Status == almanac.Pending && want.AvailableAt.Before(k.now) {
-		missed, err := k.r.FindMissed(k.Context(), []string{want.Type}, 0, 0)
-		k.ok(err)
+		missed := must(k.r.FindMissed(k.Context(), []string{want.Type}, 0, 0))(k)
 		k.among("missed", missed, want)
 	}
 }
@@ -255,18 +251,16 @@ func (k *kit) keptUser(got, given almanac.User) {
 	read := k.storedUser(got.ID)
 	k.same("user, read", read, got)
 	if got.ExternalID != "" {
-		read, err := k.r.UserByExternalID(k.Context(), got.ExternalID)
-		k.ok(err)
+		read := must(k.r.UserByExternalID(k.Context(), got.ExternalID))(k)
 		k.same("user, by external id", read, got)
 	}
 	k.same("user of a roster", k.roster(got.ID).User, got)
-	_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+	must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 		for _, one := range users {
 			if one.User.ID == got.ID {
 				k.same("user of a page", one.User, got)
 			}
 		}
 		return nil, nil
-	})
-	k.ok(err)
+	}))(k)
 }

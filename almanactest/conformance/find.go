@@ -75,8 +75,7 @@ var findUsersCases = cases{
 	"FindUsers/returns users as they are stored": func(k *kit) {
 		want, _ := k.create(almanactest.User(almanactest.Named("Ann", "Lee"), almanactest.WithEmail("ann@example.com"), almanactest.WithExternalID("1"), almanactest.WithLocale("de-AT")))
 		for _, f := range []almanac.UserFilter{{}, {Name: "ann l"}} {
-			found, err := k.r.FindUsers(k.Context(), f, almanac.Page{})
-			k.ok(err)
+			found := must(k.r.FindUsers(k.Context(), f, almanac.Page{}))(k)
 			k.same("users", len(found.Items), 1)
 			k.keptUser(found.Items[0], want)
 			k.same("version", found.Items[0].Version, want.Version)
@@ -157,8 +156,7 @@ func (k *kit) findUsers(f almanac.UserFilter, limit, most int) []uuid.UUID {
 	got := []uuid.UUID{}
 	page := almanac.Page{Limit: limit}
 	for {
-		found, err := k.r.FindUsers(k.Context(), f, page)
-		k.ok(err)
+		found := must(k.r.FindUsers(k.Context(), f, page))(k)
 		for _, u := range found.Items {
 			got = append(got, u.ID)
 		}

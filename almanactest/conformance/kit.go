@@ -30,6 +30,16 @@ func (k *kit) ok(err error) {
 	}
 }
 
+// must returns a function that returns the value of a call, and fails the case at once if the call
+// failed.
+func must[T any](v T, err error) func(*kit) T {
+	return func(k *kit) T {
+		k.Helper()
+		k.ok(err)
+		return v
+	}
+}
+
 // is fails the case if err does not match the sentinel.
 func (k *kit) is(err, sentinel error) {
 	k.Helper()

@@ -15,9 +15,7 @@ import (
 // stored returns an event as it is stored now.
 func (k *kit) stored(id uuid.UUID) almanac.Event {
 	k.Helper()
-	e, err := k.r.Event(k.Context(), id)
-	k.ok(err)
-	return e
+	return must(k.r.Event(k.Context(), id))(k)
 }
 
 // asStored fails the case unless the events are as they are stored now.
@@ -59,9 +57,7 @@ func (k *kit) noEvent(id uuid.UUID) {
 // storedUser returns a user as stored now.
 func (k *kit) storedUser(id uuid.UUID) almanac.User {
 	k.Helper()
-	u, err := k.r.User(k.Context(), id)
-	k.ok(err)
-	return u
+	return must(k.r.User(k.Context(), id))(k)
 }
 
 // noUser fails the case unless a user is missing.
@@ -74,24 +70,18 @@ func (k *kit) noUser(id uuid.UUID) {
 // clock returns the repository's time.
 func (k *kit) clock() time.Time {
 	k.Helper()
-	now, err := k.r.Now(k.Context())
-	k.ok(err)
-	return now
+	return must(k.r.Now(k.Context()))(k)
 }
 
 // find returns the first thousand events that spec matches.
 func (k *kit) find(spec almanac.Spec) []almanac.Event {
 	k.Helper()
-	found, err := k.r.Find(k.Context(), spec, almanac.Page{Limit: 1000})
-	k.ok(err)
-	return found.Items
+	return must(k.r.Find(k.Context(), spec, almanac.Page{Limit: 1000}))(k).Items
 }
 
 func (k *kit) count(spec almanac.Spec) int {
 	k.Helper()
-	n, err := k.r.Count(k.Context(), spec)
-	k.ok(err)
-	return n
+	return must(k.r.Count(k.Context(), spec))(k)
 }
 
 // create stores a user with their first events.
@@ -110,16 +100,13 @@ func (k *kit) tryCreate(u almanac.User, events ...almanac.Event) error {
 
 func (k *kit) createUsers(users ...almanac.UserWithEvents) []almanac.CreateUserResult {
 	k.Helper()
-	stored, err := k.r.CreateUsers(k.Context(), users)
-	k.ok(err)
-	return stored
+	return must(k.r.CreateUsers(k.Context(), users))(k)
 }
 
 // apply edits a user. What it returns must be what is stored.
 func (k *kit) apply(userID uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) almanac.Edit {
 	k.Helper()
-	stored, err := k.r.EditUser(k.Context(), userID, edit)
-	k.ok(err)
+	stored := must(k.r.EditUser(k.Context(), userID, edit))(k)
 	k.asStored(stored.Changed...)
 	k.asStored(stored.New...)
 	return stored
@@ -159,22 +146,17 @@ func (k *kit) change(userID uuid.UUID, events ...almanac.Event) []almanac.Event 
 
 func (k *kit) deleteUser(id uuid.UUID) almanac.DeleteResult {
 	k.Helper()
-	deleted, err := k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})
-	k.ok(err)
-	return deleted
+	return must(k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{}))(k)
 }
 
 func (k *kit) deleteAtOnce(id uuid.UUID) almanac.DeleteResult {
 	k.Helper()
-	deleted, err := k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{AtOnce: true})
-	k.ok(err)
-	return deleted
+	return must(k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{AtOnce: true}))(k)
 }
 
 func (k *kit) update(e almanac.Event, expected int) almanac.Event {
 	k.Helper()
-	stored, err := k.r.Update(k.Context(), e, expected)
-	k.ok(err)
+	stored := must(k.r.Update(k.Context(), e, expected))(k)
 	k.asStored(stored)
 	return stored
 }
@@ -182,9 +164,7 @@ func (k *kit) update(e almanac.Event, expected int) almanac.Event {
 // moveEvents gives events new instants, as after a change of zone rules.
 func (k *kit) moveEvents(events ...almanac.Event) []almanac.Event {
 	k.Helper()
-	moved, err := k.r.MoveEvents(k.Context(), events)
-	k.ok(err)
-	return moved
+	return must(k.r.MoveEvents(k.Context(), events))(k)
 }
 
 func (k *kit) prune(before time.Time) int {
@@ -198,9 +178,6 @@ func (k *kit) prune(before time.Time) int {
 // scheduler returns a scheduler of the repository with the given handlers.
 func (k *kit) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
 	k.Helper()
-	registry, err := almanac.NewRegistry(handlers...)
-	k.ok(err)
-	s, err := almanac.NewScheduler(k.r, registry)
-	k.ok(err)
-	return s
+	registry := must(almanac.NewRegistry(handlers...))(k)
+	return must(almanac.NewScheduler(k.r, registry))(k)
 }

@@ -35,9 +35,7 @@ func expiring(limit int) almanac.ClaimRequest {
 
 func (k *kit) take(r almanac.ClaimRequest) almanac.ClaimResult {
 	k.Helper()
-	claim, err := k.r.Claim(k.Context(), r)
-	k.ok(err)
-	return claim
+	return must(k.r.Claim(k.Context(), r))(k)
 }
 
 // claim claims exactly n events under one token.
@@ -66,33 +64,25 @@ func (k *kit) newClaims(n int) []almanac.Event {
 
 func (k *kit) confirm(events ...almanac.Event) almanac.ConfirmResult {
 	k.Helper()
-	confirmed, err := k.r.Confirm(k.Context(), events)
-	k.ok(err)
-	return confirmed
+	return must(k.r.Confirm(k.Context(), events))(k)
 }
 
 // renew prolongs leases by a minute, and returns those that are still held.
 func (k *kit) renew(tokens ...uuid.UUID) []uuid.UUID {
 	k.Helper()
-	held, err := k.r.Renew(k.Context(), tokens, time.Minute)
-	k.ok(err)
-	return held
+	return must(k.r.Renew(k.Context(), tokens, time.Minute))(k)
 }
 
 // settle stores one outcome and returns its result.
 func (k *kit) settle(s almanac.Settlement) almanac.SettleResult {
 	k.Helper()
-	settled, err := k.settleUnlocked(s)
-	k.ok(err)
-	return settled
+	return must(k.settleUnlocked(s))(k)
 }
 
 // settleAll stores a batch of outcomes.
 func (k *kit) settleAll(batch ...almanac.Settlement) []almanac.SettleResult {
 	k.Helper()
-	settled, err := k.r.Settle(k.Context(), batch)
-	k.ok(err)
-	return settled
+	return must(k.r.Settle(k.Context(), batch))(k)
 }
 
 // end stores how an attempt ended, with the successor that next plans. The case fails at once
@@ -152,16 +142,12 @@ func (k *kit) settleUnlocked(s almanac.Settlement) (almanac.SettleResult, error)
 
 func (k *kit) release(token uuid.UUID) []almanac.Event {
 	k.Helper()
-	released, err := k.r.Release(k.Context(), token)
-	k.ok(err)
-	return released
+	return must(k.r.Release(k.Context(), token))(k)
 }
 
 func (k *kit) releaseExpired(limit int) []almanac.Event {
 	k.Helper()
-	released, err := k.r.ReleaseExpired(k.Context(), limit)
-	k.ok(err)
-	return released
+	return must(k.r.ReleaseExpired(k.Context(), limit))(k)
 }
 
 // crash claims n events with a lease of a microsecond and waits until they are released.
@@ -176,8 +162,7 @@ func (k *kit) expire(n, limit int) (released []almanac.Event) {
 	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
 	defer cancel()
 	for len(released) < n {
-		events, err := k.r.ReleaseExpired(ctx, limit)
-		k.ok(err)
+		events := must(k.r.ReleaseExpired(ctx, limit))(k)
 		released = append(released, events...)
 	}
 	return released

@@ -33,8 +33,7 @@ var leaseEachCases = cases{
 	},
 	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
 		claimed := k.newClaims(3)
-		leased, err := k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond)
-		k.ok(err)
+		leased := must(k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond))(k)
 		k.same("renewed", k.renew(leased[0].LeaseToken), []uuid.UUID{leased[0].LeaseToken})
 		released := k.expire(1, 10)
 		k.same("released", ids(released), ids(leased[1:]))

@@ -119,18 +119,16 @@ func zoneMarkCases() cases {
 var bulkMarkCases = cases{
 	"Marks/CreateUsers": func(k *kit) {
 		u := almanactest.User()
-		created, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: almanactest.User()}, {User: u, Events: []almanac.Event{byOthers(k.event(u))}}})
-		k.ok(err)
+		created := must(k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: almanactest.User()}, {User: u, Events: []almanac.Event{byOthers(k.event(u))}}}))(k)
 		k.same("returned", created[1].Events[0].PlannedBy == nil, true)
 		k.same("marks", k.zoneMarks(), []calendar.ZoneRules{other})
 	},
 	"Marks/AddEvents": func(k *kit) {
 		u := almanactest.User()
 		k.create(u)
-		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
+		added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{byOthers(k.event(u))}, nil
-		})
-		k.ok(err)
+		}))(k)
 		k.same("added", []uuid.UUID{added.Events[0].UserID}, []uuid.UUID{u.ID})
 		k.same("marks", k.zoneMarks(), []calendar.ZoneRules{other})
 	},
@@ -139,7 +137,5 @@ var bulkMarkCases = cases{
 // zoneMarks returns the other rules by which pending events were planned.
 func (k *kit) zoneMarks() []calendar.ZoneRules {
 	k.Helper()
-	book, err := k.r.ZoneRules(k.Context())
-	k.ok(err)
-	return book.Marks
+	return must(k.r.ZoneRules(k.Context()))(k).Marks
 }

@@ -67,24 +67,19 @@ var oneOffCases = cases{
 		u := almanactest.User()
 		k.create(u)
 		o := almanac.ScheduleAtOptions{At: u.Timezone.WallTime(k.now.Add(48 * time.Hour)), Key: "x", FollowUser: true}
-		first, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
-		k.ok(err)
+		first := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
 		lima := "America/Lima"
-		_, err = s.UpdateUser(k.Context(), u.ID, almanac.ProfileChange{Timezone: &lima})
-		k.ok(err)
+		must(s.UpdateUser(k.Context(), u.ID, almanac.ProfileChange{Timezone: &lima}))(k)
 		moved := k.stored(first.Event.ID)
 		k.same("the zone", moved.Zone, lima)
 		k.same("the wall time", moved.Wall, o.At)
-		again, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
-		k.ok(err)
+		again := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
 		k.same("what is there", again.Event, moved)
-		_, err = s.Cancel(k.Context(), moved.ID, almanac.CancelOptions{})
-		k.ok(err)
-		again, err = s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
-		k.ok(err)
+		must(s.Cancel(k.Context(), moved.ID, almanac.CancelOptions{}))(k)
+		again = must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
 		k.same("what has ended", again.Event, k.stored(moved.ID))
 		o.FollowUser = false
-		_, err = s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
+		_, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
 		k.is(err, almanac.ErrExists)
 	},
 }

@@ -41,9 +41,7 @@ func (k *kit) failed() almanac.Event {
 // newest returns the events created after an event, as a program finds them that pages on.
 func (k *kit) newest(after almanac.Event) []almanac.Event {
 	k.Helper()
-	found, err := k.r.Find(k.Context(), nil, almanac.Page{After: almanac.Cursor(after.ID.String())})
-	k.ok(err)
-	return found.Items
+	return must(k.r.Find(k.Context(), nil, almanac.Page{After: almanac.Cursor(after.ID.String())}))(k).Items
 }
 
 // cancelCases end events early, and make events available at once.
@@ -52,16 +50,12 @@ var cancelCases = cases{
 		s := k.scheduler(almanac.Birthday{})
 		// The birthday was yesterday, so the next one is nearly a year away.
 		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: k.now.AddDate(-30, 0, -2).Format(time.DateOnly), Timezone: "UTC"}
-		enrolled, err := s.CreateUser(k.Context(), p)
-		k.ok(err)
-		cancelled, err := s.Cancel(k.Context(), enrolled.Events[0].ID, almanac.CancelOptions{})
-		k.ok(err)
+		enrolled := must(s.CreateUser(k.Context(), p))(k)
+		cancelled := must(s.Cancel(k.Context(), enrolled.Events[0].ID, almanac.CancelOptions{}))(k)
 		k.same("after the first", k.newest(enrolled.Events[0]), []almanac.Event{*cancelled.Successor})
-		again, err := s.Requeue(k.Context(), enrolled.Events[0].ID, almanac.ForceOptions{})
-		k.ok(err)
+		again := must(s.Requeue(k.Context(), enrolled.Events[0].ID, almanac.ForceOptions{}))(k)
 		k.same("after the successor", k.newest(*cancelled.Successor), []almanac.Event{again})
-		other, err := s.CreateUser(k.Context(), p)
-		k.ok(err)
+		other := must(s.CreateUser(k.Context(), p))(k)
 		k.same("after what was requeued", k.newest(again), other.Events)
 	},
 	"EditUser/cancels a pending event": func(k *kit) {
@@ -92,9 +86,8 @@ var cancelCases = cases{
 	},
 	"EditUser/cancels nothing that has changed": func(k *kit) {
 		initial := k.newEvent(almanactest.DueIn(time.Hour))
-		stale, err := later(initial).Cancel("")
-		k.ok(err)
-		_, err = k.r.EditUser(k.Context(), initial.UserID, changing(stale))
+		stale := must(later(initial).Cancel(""))(k)
+		_, err := k.r.EditUser(k.Context(), initial.UserID, changing(stale))
 		k.is(err, almanac.ErrOptimisticLock)
 		k.same("as stored", k.stored(initial.ID), initial)
 	},

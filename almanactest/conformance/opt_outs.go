@@ -84,8 +84,7 @@ var optOutCases = cases{
 		o.is(err, almanac.ErrOptedOut)
 		_, err = o.scheduler().Requeue(o.Context(), failed.ID, almanac.ForceOptions{}) // of a program without handlers
 		o.is(err, almanac.ErrOptedOut)
-		done, err := ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID), ops.OperateOptions{})
-		o.ok(err)
+		done := must(ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID), ops.OperateOptions{}))(o.kit)
 		o.same("refused", len(done.Events) == 0 && len(done.Refused) == 1 && errors.Is(done.Refused[0].Err, almanac.ErrOptedOut), true)
 		done, err = ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID),
 			ops.OperateOptions{Requeue: almanac.ForceOptions{Force: true}})
@@ -99,8 +98,7 @@ var optOutCases = cases{
 		failed := o.failed()
 		o.out(offers)
 		o.in(offers)
-		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.ForceOptions{})
-		o.ok(err)
+		must(o.s.Requeue(o.Context(), failed.ID, almanac.ForceOptions{}))(o.kit)
 		o.same("delivered", o.pass().Completed, 1)
 	}),
 	"OptOut/follow-up: as the row of its status, and its parent's type does not count": onOffers(func(o *opting) {
@@ -119,8 +117,7 @@ var optOutCases = cases{
 		o.same("followed", len(o.open("THANKS")), 0)
 	}),
 	"OptOut/requeued: as the row of its status": onOffers(func(o *opting) {
-		again, err := o.s.Requeue(o.Context(), o.failed().ID, almanac.ForceOptions{})
-		o.ok(err)
+		again := must(o.s.Requeue(o.Context(), o.failed().ID, almanac.ForceOptions{}))(o.kit)
 		o.same("cancelled", ids(o.out(offers).Cancelled), []uuid.UUID{again.ID})
 		o.ended(again, almanac.Cancelled, almanac.ReasonOptedOut)
 	}),
@@ -129,19 +126,16 @@ var optOutCases = cases{
 // optOutScopeCases check what an opt-out covers, when it is compared, and what it survives.
 var optOutScopeCases = cases{
 	"OptOut/a pending event of another type is untouched": onOffers(func(o *opting) {
-		_, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
-		o.ok(err)
+		must(o.s.Schedule(o.Context(), o.user.ID, "NOTICE"))(o.kit)
 		before := o.open("NOTICE")[0]
 		for _, result := range []almanac.UpdateUserResult{o.out(offers), o.in(offers)} {
 			o.same("moved, refreshed", len(result.Moved)+len(result.Refreshed), 0)
 			o.same("stored", o.stored(before.ID), before)
 		}
-		reschedule, err := o.s.Reschedule(o.Context(), o.user.ID)
-		o.ok(err)
+		reschedule := must(o.s.Reschedule(o.Context(), o.user.ID))(o.kit)
 		o.same("changed without a change", len(reschedule.Moved)+len(reschedule.Refreshed)+len(reschedule.Removed)+len(reschedule.Added), 0)
 		o.same("stored", o.stored(before.ID), before)
-		_, err = o.s.RunNow(o.Context(), before.ID, almanac.ForceOptions{})
-		o.ok(err)
+		must(o.s.RunNow(o.Context(), before.ID, almanac.ForceOptions{}))(o.kit)
 		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
 		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
 		o.same("open afterwards", len(o.open("NOTICE")), 1)
@@ -154,17 +148,14 @@ var optOutScopeCases = cases{
 		o.same("next", len(o.open("OFFER")), 1)
 		o.out(almanac.OptOut{Type: "OFFER", Channel: "letter"})
 		o.in(byMail)
-		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.ForceOptions{})
-		o.ok(err)
+		must(o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.ForceOptions{}))(o.kit)
 		o.same("by another channel", o.pass().Completed, 1)
 	}),
 	"OptOut/of everything: a mandatory handler overrides it": onOffers(func(o *opting) {
 		o.out(everything)
 		o.out(byMail)
-		notice, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
-		o.ok(err)
-		_, err = o.s.RunNow(o.Context(), notice[0].ID, almanac.ForceOptions{})
-		o.ok(err)
+		notice := must(o.s.Schedule(o.Context(), o.user.ID, "NOTICE"))(o.kit)
+		must(o.s.RunNow(o.Context(), notice[0].ID, almanac.ForceOptions{}))(o.kit)
 		o.same("delivered", o.pass().Completed, 1)
 	}),
 	"OptOut/is compared before each attempt": onOffers(func(o *opting) {
@@ -190,27 +181,21 @@ var optOutScopeCases = cases{
 		o.same("attempts", attempts, 1)
 	}),
 	"OptOut/by a program without the handler: left to the one that delivers": onOffers(func(o *opting) {
-		result, err := o.scheduler().OptOut(o.Context(), o.user.ID, offers)
-		o.ok(err)
+		result := must(o.scheduler().OptOut(o.Context(), o.user.ID, offers))(o.kit)
 		o.same("removed", len(result.Removed), 0)
 		o.same("called off", o.pass().Cancelled, 1)
 	}),
 	"OptOut/survives edits, enrolments, backfills, reschedules and reconciles": onOffers(func(o *opting) {
 		o.out(offers)
 		name, zone := "Grace", "Asia/Tokyo"
-		_, err := o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone})
-		o.ok(err)
+		must(o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone}))(o.kit)
 		again := almanac.Profile{ID: o.user.ID, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"}
-		created, err := o.s.CreateUsers(o.Context(), func(yield func(almanac.Profile, error) bool) { yield(again, nil) }, almanac.CreateUsersOptions{})
-		o.ok(err)
+		created := must(o.s.CreateUsers(o.Context(), func(yield func(almanac.Profile, error) bool) { yield(again, nil) }, almanac.CreateUsersOptions{}))(o.kit)
 		o.same("existing", created.Existing, 1)
-		_, err = o.s.Backfill(o.Context(), "OFFER", almanac.BackfillOptions{})
-		o.ok(err)
-		_, err = o.s.Reschedule(o.Context(), o.user.ID)
-		o.ok(err)
-		_, err = o.s.Reconcile(o.Context(), almanac.ReconcileOptions{})
-		o.ok(err)
-		_, err = o.s.Schedule(o.Context(), o.user.ID, "OFFER")
+		must(o.s.Backfill(o.Context(), "OFFER", almanac.BackfillOptions{}))(o.kit)
+		must(o.s.Reschedule(o.Context(), o.user.ID))(o.kit)
+		must(o.s.Reconcile(o.Context(), almanac.ReconcileOptions{}))(o.kit)
+		_, err := o.s.Schedule(o.Context(), o.user.ID, "OFFER")
 		o.is(err, almanac.ErrOptedOut)
 		_, err = o.s.ScheduleAt(o.Context(), o.user.ID, "OFFER", almanac.ScheduleAtOptions{At: calendar.WallTimeOf(o.now)})
 		o.is(err, almanac.ErrOptedOut)
@@ -223,9 +208,8 @@ var optOutScopeCases = cases{
 		for i := range 100 {
 			full.OptOut = append(full.OptOut, almanac.OptOut{Type: fmt.Sprintf("NEWS-%d", i)})
 		}
-		_, err := o.s.UpdateUser(o.Context(), o.user.ID, full)
-		o.ok(err)
-		_, err = o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Type: "NEWS"})
+		must(o.s.UpdateUser(o.Context(), o.user.ID, full))(o.kit)
+		_, err := o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Type: "NEWS"})
 		o.is(err, almanac.ErrInvalid)
 		o.out(everything)
 		o.same("planned", len(o.open("OFFER")), 0)
@@ -237,8 +221,7 @@ var optOutScopeCases = cases{
 	}),
 	"OptOut/of a new user: nothing refused is planned": onOffers(func(o *opting) {
 		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", OptOuts: []almanac.OptOut{offers, everything, offers}}
-		created, err := o.s.CreateUser(o.Context(), p)
-		o.ok(err)
+		created := must(o.s.CreateUser(o.Context(), p))(o.kit)
 		o.same("opt-outs", created.User.OptOuts, []almanac.OptOut{everything, offers})
 		o.same("planned", len(created.Events), 1)
 		o.same("type", created.Events[0].Type, "NOTICE")

@@ -94,8 +94,7 @@ func onOffers(check func(*opting)) func(*kit) {
 // scheduler returns a scheduler of handlers that delivers as the case says.
 func (o *opting) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
 	o.Helper()
-	registry, err := almanac.NewRegistry(handlers...)
-	o.ok(err)
+	registry := must(almanac.NewRegistry(handlers...))(o.kit)
 	deliver := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
 		o.sent = append(o.sent, d.Event)
 		if o.deliver == nil {
@@ -112,24 +111,18 @@ func (o *opting) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
 // out opts the user out, and in opts the user in again.
 func (o *opting) out(what almanac.OptOut) almanac.UpdateUserResult {
 	o.Helper()
-	result, err := o.s.OptOut(o.Context(), o.user.ID, what)
-	o.ok(err)
-	return result
+	return must(o.s.OptOut(o.Context(), o.user.ID, what))(o.kit)
 }
 
 func (o *opting) in(what almanac.OptOut) almanac.UpdateUserResult {
 	o.Helper()
-	result, err := o.s.OptIn(o.Context(), o.user.ID, what)
-	o.ok(err)
-	return result
+	return must(o.s.OptIn(o.Context(), o.user.ID, what))(o.kit)
 }
 
 // pass runs a pass, and returns what it did.
 func (o *opting) pass() almanac.RunOnceResult {
 	o.Helper()
-	did, err := o.s.RunOnce(o.Context(), almanac.RunOnceOptions{Limit: 1})
-	o.ok(err)
-	return did
+	return must(o.s.RunOnce(o.Context(), almanac.RunOnceOptions{Limit: 1}))(o.kit)
 }
 
 // open returns the user's open events of a type.

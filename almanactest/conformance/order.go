@@ -24,8 +24,7 @@ var orderCases = cases{
 		ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
 		defer cancel()
 		for {
-			claim, err := k.r.Claim(ctx, request(1))
-			k.ok(err)
+			claim := must(k.r.Claim(ctx, request(1)))(k)
 			if len(claim.Events) == 0 {
 				continue
 			}
@@ -38,8 +37,7 @@ var orderCases = cases{
 		k.retry(k.newClaimed(almanactest.ReadyFor(48*time.Hour)), "busy", time.Hour)
 		wait, known := k.until(time.Time{})
 		k.same("about an hour", known && wait > 59*time.Minute && wait <= time.Hour, true)
-		m, err := k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Minute)
-		k.ok(err)
+		m := must(k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Minute))(k)
 		k.same("missed", m, almanac.Missed{})
 	},
 	"ReleaseExpired/releases at most the given number of events": func(k *kit) {

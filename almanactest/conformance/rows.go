@@ -142,8 +142,7 @@ var eventRowCases = cases{
 		}
 		k.create(u, planned...)
 		for limit, want := range map[int]int{0: 50, 51: 51, 50: 50, 1: 1} {
-			found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: limit})
-			k.ok(err)
+			found := must(k.r.Find(k.Context(), nil, almanac.Page{Limit: limit}))(k)
 			k.same("events on the first page", ids(found.Items), ids(planned[:want]))
 			k.same("there is another page", found.Next != "", want < 51)
 		}

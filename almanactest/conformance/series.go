@@ -23,8 +23,7 @@ var seriesCases = cases{
 		k.apply(cancelled.UserID, requeuing(cancelled))
 		again := k.apply(ended.UserID, requeuing(ended)).New[0]
 		check := func(when string) {
-			found, err := k.r.Requeued(k.Context(), []almanac.Event{not, open, again, ended, cancelled})
-			k.ok(err)
+			found := must(k.r.Requeued(k.Context(), []almanac.Event{not, open, again, ended, cancelled}))(k)
 			k.same("how many are requeued "+when, len(found), 3)
 			for _, e := range []almanac.Event{open, ended, cancelled} {
 				k.same("requeued "+when, slices.Contains(found, e.ID), true)
@@ -39,8 +38,7 @@ var seriesCases = cases{
 		check("and failed")
 		k.prune(k.now.Add(time.Hour))
 		check("and pruned")
-		none, err := k.r.Requeued(k.Context(), nil)
-		k.ok(err)
+		none := must(k.r.Requeued(k.Context(), nil))(k)
 		k.same("of no events", len(none), 0)
 	},
 	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
@@ -112,11 +110,9 @@ var seriesCases = cases{
 
 		s := k.scheduler(almanac.OneOff{})
 		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(k.now.UTC().Truncate(time.Second).Add(48 * time.Hour)), Key: key, FollowUser: true}
-		once, err := s.ScheduleAt(k.Context(), pending.UserID, almanac.TypeOneOff, o)
-		k.ok(err)
+		once := must(s.ScheduleAt(k.Context(), pending.UserID, almanac.TypeOneOff, o))(k)
 		lima := "America/Lima"
-		_, err = s.UpdateUser(k.Context(), pending.UserID, almanac.ProfileChange{Timezone: &lima})
-		k.ok(err)
+		must(s.UpdateUser(k.Context(), pending.UserID, almanac.ProfileChange{Timezone: &lima}))(k)
 		is := k.stored(once.Event.ID)
 		k.same("key", is.OccurrenceKey, key)
 		k.same("series", is.Series, "")

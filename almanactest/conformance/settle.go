@@ -95,11 +95,10 @@ var staleCases = cases{
 		stale := both[0]
 		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+		settled := must(k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: stale, Outcome: almanac.GaveUp("HTTP 404")},
 			{Event: held, Outcome: almanac.Delivered(k.now)},
-		})
-		k.ok(err)
+		}))(k)
 		k.is(settled[0].Err, almanac.ErrLeaseLost)
 		k.ok(settled[1].Err)
 		k.same("result", settled[1].Event, k.stored(held.ID))
@@ -109,12 +108,11 @@ var staleCases = cases{
 		stale := k.newClaimed()
 		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+		settled := must(k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: held, Outcome: almanac.GaveUp("HTTP 404")},
 			{Event: stale, Outcome: almanac.Delivered(k.now)},
 			{Event: held, Outcome: almanac.Delivered(k.now)},
-		})
-		k.ok(err)
+		}))(k)
 		k.is(settled[1].Err, almanac.ErrLeaseLost)
 		for _, i := range []int{0, 2} {
 			k.ok(settled[i].Err)
@@ -225,11 +223,10 @@ var plannedCases = cases{
 			e.Payload = nil
 			return e, err
 		}
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+		settled := must(k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: claimed[0], Outcome: almanac.Delivered(k.now), Next: spoilt},
 			{Event: claimed[1], Outcome: almanac.Delivered(k.now), Next: after(other)},
-		})
-		k.ok(err)
+		}))(k)
 		k.ok(errors.Join(settled[0].Err, settled[1].Err, settled[1].PlanErr))
 		k.same("there is a reason", settled[0].PlanErr != nil, true)
 		k.same("status", k.stored(claimed[0].ID).Status, almanac.Completed)

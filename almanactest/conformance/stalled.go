@@ -26,10 +26,9 @@ var stalledCases = cases{
 			k.stalls(claimed.UserID, s)
 			k.same("before the next attempt", k.succeed(claimed.Type, nil, nil), almanac.AddEventsResult{})
 		}
-		all, err := k.r.Stalled(k.Context(), uuid.Nil, 2)
-		k.ok(err)
+		all := must(k.r.Stalled(k.Context(), uuid.Nil, 2))(k)
 		k.same("up to the limit", len(all), 2)
-		_, err = k.r.Stalled(k.Context(), uuid.Nil, 1001)
+		_, err := k.r.Stalled(k.Context(), uuid.Nil, 1001)
 		k.is(err, almanac.ErrInvalid)
 	},
 	"Stalled/leaves out series that ended or go on": func(k *kit) {
@@ -51,8 +50,7 @@ var stalledCases = cases{
 		next, erased := k.newEvent(almanactest.OfSeries("a", "2027")), k.newEvent(almanactest.OfSeries("b", "2027"))
 		k.unplanned(next)
 		k.unplanned(erased)
-		before, err := k.r.Stalled(k.Context(), next.UserID, 0)
-		k.ok(err)
+		before := must(k.r.Stalled(k.Context(), next.UserID, 0))(k)
 		k.same("left to another program", []any{len(before), before[0].Error, before[0].Failures, before[0].RetryAt.After(before[0].Since)}, []any{1, "", 0, false})
 		k.deleteUser(erased.UserID)
 		k.stalls(erased.UserID)
@@ -76,8 +74,7 @@ func unable(almanac.User, time.Time) (almanac.Event, error) { return almanac.Eve
 // stalls checks which series of a user have stalled. Times are compared as they are stored.
 func (k *kit) stalls(user uuid.UUID, want ...almanac.StalledSeries) {
 	k.Helper()
-	got, err := k.r.Stalled(k.Context(), user, 0)
-	k.ok(err)
+	got := must(k.r.Stalled(k.Context(), user, 0))(k)
 	k.same("stalled series", len(got), len(want))
 	for i := range want {
 		if d := got[i].RetryAt.Sub(want[i].RetryAt).Abs() + got[i].Since.Sub(want[i].Since).Abs(); d > 10*time.Microsecond {

@@ -126,8 +126,7 @@ var statsCases = cases{
 
 var retryCases = cases{
 	"Retries/groups what is tried again by type and error": func(k *kit) {
-		r, err := k.statistics.Retries(k.Context())
-		k.ok(err)
+		r := must(k.statistics.Retries(k.Context()))(k)
 		k.same("of an empty repository", len(r.Events)+len(r.Series), 0)
 		k.newEvent(almanactest.ReadyFor(time.Minute))
 		for _, eventType := range []string{"LETTER", "CARD"} {
@@ -143,8 +142,7 @@ var retryCases = cases{
 			k.retry(claimed[2], "HTTP 503", time.Minute)
 			k.retry(claimed[3], "HTTP 503", 0)
 		}
-		r, err = k.statistics.Retries(k.Context())
-		k.ok(err)
+		r = must(k.statistics.Retries(k.Context()))(k)
 		var events []ops.RetryGroup
 		for _, g := range r.Events {
 			k.same("the next attempt", g.Next.Sub(k.now) < time.Minute, g.Error == "HTTP 503")
@@ -177,8 +175,7 @@ var retryCases = cases{
 		k.apply(continued.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
-		r, err := k.statistics.Retries(k.Context())
-		k.ok(err)
+		r := must(k.statistics.Retries(k.Context()))(k)
 		k.same("series", len(r.Series), 2)
 		for i, want := range []ops.RetryGroup{
 			{Type: almanac.TypeBirthday, Error: errPlan.Error(), Count: exactly(2), Since: since, Next: next},
@@ -203,8 +200,7 @@ var leaseListCases = cases{
 			k.take(r)
 		}
 		k.after(time.Microsecond)
-		leases, err := k.statistics.Leases(k.Context(), 0)
-		k.ok(err)
+		leases := must(k.statistics.Leases(k.Context(), 0))(k)
 		slices.SortStableFunc(leases, func(a, b ops.Lease) int { return b.Events - a.Events })
 		k.same("leases", len(leases), 3)
 		l := leases[0]
@@ -224,8 +220,7 @@ var leaseListCases = cases{
 			tokens = append(tokens, k.newClaimed().LeaseToken)
 			k.after(2 * time.Microsecond) // so that no two claims have the same time
 		}
-		leases, err := k.statistics.Leases(k.Context(), 2)
-		k.ok(err)
+		leases := must(k.statistics.Leases(k.Context(), 2))(k)
 		var got []uuid.UUID
 		for _, l := range leases {
 			got = append(got, l.Token)
@@ -241,18 +236,15 @@ var leaseListCases = cases{
 		r := request(1)
 		r.Program, r.ZoneData = "birthdayd v0.1.0", "2026f"
 		claim := k.take(r)
-		leased, err := k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute)
-		k.ok(err)
-		leases, err := k.statistics.Leases(k.Context(), 0)
-		k.ok(err)
+		leased := must(k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute))(k)
+		leases := must(k.statistics.Leases(k.Context(), 0))(k)
 		k.same("leases", len(leases), 1)
 		l := leases[0]
 		k.same("lease", []any{l.Token, l.Owner, l.Program, l.ZoneData, l.Events}, []any{leased[0].LeaseToken, "alone", "birthdayd v0.1.0", "2026f", 1})
 	},
 	"Leases/is empty after all events have ended": func(k *kit) {
 		k.deliver(k.newClaimed())
-		leases, err := k.statistics.Leases(k.Context(), 0)
-		k.ok(err)
+		leases := must(k.statistics.Leases(k.Context(), 0))(k)
 		k.same("leases", len(leases), 0)
 	},
 }
@@ -261,8 +253,7 @@ func exactly(n int64) ops.Count { return ops.Count{N: n, Kind: ops.Exact} }
 
 func (k *kit) stats() ops.Stats {
 	k.Helper()
-	s, err := k.statistics.Stats(k.Context())
-	k.ok(err)
+	s := must(k.statistics.Stats(k.Context()))(k)
 	k.same("before the case", s.At.Before(k.now), false)
 	return s
 }
@@ -295,10 +286,8 @@ func (k *kit) after(d time.Duration) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
 	defer cancel()
-	began, err := k.r.Now(ctx)
-	k.ok(err)
+	began := must(k.r.Now(ctx))(k)
 	for now := began; now.Sub(began) <= d; {
-		now, err = k.r.Now(ctx)
-		k.ok(err)
+		now = must(k.r.Now(ctx))(k)
 	}
 }

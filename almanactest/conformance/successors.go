@@ -58,7 +58,7 @@ var successorCases = cases{
 		}
 		refused := initial[1].UserID
 		add := func() almanac.AddEventsResult {
-			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ []almanac.StalledSeries, _ error) {
+			added := must(k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ []almanac.StalledSeries, _ error) {
 				for _, one := range users {
 					e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))
 					if one.User.ID == refused {
@@ -67,8 +67,7 @@ var successorCases = cases{
 					events = append(events, e)
 				}
 				return events, nil, nil
-			})
-			k.ok(err)
+			}))(k)
 			return added
 		}
 		added := add()
@@ -79,8 +78,7 @@ var successorCases = cases{
 		k.same("user", is.UserID, refused)
 		k.same("failures", is.Failures, 1)
 		k.same("has an error", is.Error != "", true)
-		stalled, err := k.r.Stalled(k.Context(), uuid.Nil, 0)
-		k.ok(err)
+		stalled := must(k.r.Stalled(k.Context(), uuid.Nil, 0))(k)
 		k.same("stored", len(stalled), 1)
 		k.same("as stored", stalled[0].Error, is.Error)
 		k.same("before the next attempt", add(), almanac.AddEventsResult{})
@@ -106,13 +104,12 @@ var successorCases = cases{
 		k.deleteUser(initial[2].UserID)
 		seen := make(map[uuid.UUID]bool)
 		for page := (almanac.Page{Limit: 2}); ; {
-			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			added := must(k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 				for _, one := range users {
 					seen[one.User.ID] = true
 				}
 				return nil, nil, nil
-			})
-			k.ok(err)
+			}))(k)
 			if page.After = added.Next; page.After == "" {
 				break
 			}
@@ -179,14 +176,13 @@ func (k *kit) unplanned(initial almanac.Event) {
 func (k *kit) succeed(eventType string, used map[almanac.Series]string, plan func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) almanac.AddEventsResult {
 	k.Helper()
 	asked := 0
-	added, err := k.r.AddSuccessors(k.Context(), eventType, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+	added := must(k.r.AddSuccessors(k.Context(), eventType, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 		if asked++; used == nil || len(users) != 1 {
 			k.Fatalf("%d users have series that wait", len(users))
 		}
 		k.same("used", keysOf(users[0].Used), used)
 		return plan(users[0].User, now)
-	})
-	k.ok(err)
+	}))(k)
 	k.same("asked", asked > 0, used != nil)
 	return added
 }

@@ -87,11 +87,9 @@ var usedCases = cases{
 	},
 	"Used/a pending event is used only when it is due": func(k *kit) {
 		e := k.newEvent(almanactest.OfSeries("", "2030"), almanactest.DueIn(time.Hour))
-		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})
-		k.ok(err)
+		used := must(k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")}))(k)
 		k.same("used", len(used), 0)
-		used, err = k.r.UsedKeys(k.Context(), uuid.New(), []almanac.Series{birthdays("")})
-		k.ok(err)
+		used = must(k.r.UsedKeys(k.Context(), uuid.New(), []almanac.Series{birthdays("")}))(k)
 		k.same("of a stranger", len(used), 0)
 	},
 	"Used/a plan is asked again with the keys that it did not know": func(k *kit) {
@@ -104,14 +102,13 @@ var usedCases = cases{
 		free := k.event(u, almanactest.OfSeries("a", "2026"), nominally(365*24*time.Hour), almanactest.DueIn(365*24*time.Hour))
 		k.same("the same day is used", used.Has(taken.Occurrence().Occurrence), true)
 		asked := 0
-		_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+		must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 			if asked++; len(users[0].Used) == 0 {
 				return []almanac.Event{taken}, nil
 			}
 			k.same("known to the plan", users[0].Used[birthdays("a")], used)
 			return nil, nil
-		})
-		k.ok(err)
+		}))(k)
 		k.same("plan is asked", asked, 2)
 		asked = 0
 		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -159,14 +156,12 @@ var keyUnitCases = cases{
 		text.KeyUnit = calendar.UnitText
 		k.create(u, text)
 		k.unplanned(k.stored(text.ID))
-		stalled, err := k.r.Stalled(k.Context(), u.ID, 0)
-		k.ok(err)
+		stalled := must(k.r.Stalled(k.Context(), u.ID, 0))(k)
 		k.same("stalled", len(stalled), 1)
 		next := k.event(u, almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute))
 		k.same("added", len(k.add(u.ID, next)), 1)
 		k.deliver(k.claim(1)[0])
-		stalled, err = k.r.Stalled(k.Context(), u.ID, 0)
-		k.ok(err)
+		stalled = must(k.r.Stalled(k.Context(), u.ID, 0))(k)
 		k.same("stalled after another event", len(stalled), 0)
 	},
 	"Used/a successor has a used key of the unit before": func(k *kit) {
@@ -216,8 +211,7 @@ func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.R
 
 		h := almanac.Recurring{Type: almanac.TypeBirthday, Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil }}
 		s := k.scheduler(h)
-		result, err := s.Reschedule(k.Context(), u.ID)
-		k.ok(err)
+		result := must(s.Reschedule(k.Context(), u.ID))(k)
 		k.same("added", len(result.Added), 1)
 		k.same("next", result.Added[0].Wall, next)
 		k.same("left out", len(result.LeftOut), 0)
@@ -249,9 +243,7 @@ func usedOf(k *kit, keys ...string) (u almanac.User, never time.Duration) {
 // used returns the used keys of the birthday series of a user.
 func (k *kit) used(u almanac.User) map[almanac.Series]almanac.UsedKeys {
 	k.Helper()
-	used, err := k.r.UsedKeys(k.Context(), u.ID, []almanac.Series{birthdays("")})
-	k.ok(err)
-	return used
+	return must(k.r.UsedKeys(k.Context(), u.ID, []almanac.Series{birthdays("")}))(k)
 }
 
 // near returns used keys with the ends that are expected, where these are at most ten seconds off: on a
@@ -280,14 +272,13 @@ func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 	})
 	k.same("in the roster", inRoster, true)
 	open := false
-	_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+	must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 		i := slices.IndexFunc(users, func(one almanac.UserSeries) bool { return one.User.ID == u.ID })
 		if _, open = users[i].Open[birthdays("")]; !open {
 			k.same("used, in a page", near(users[i].Used[birthdays("")], want), want)
 		}
 		return nil, nil
-	})
-	k.ok(err)
+	}))(k)
 	if !open {
 		k.same("used", near(k.used(u)[birthdays("")], want), want)
 	}

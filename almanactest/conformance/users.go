@@ -116,15 +116,13 @@ var externalIDCases = cases{
 			return err
 		}
 		k.taken(edit(second.ID, "1"), first.ID, second.ID)
-		again, err := k.r.UserByExternalID(k.Context(), "2")
-		k.ok(err)
+		again := must(k.r.UserByExternalID(k.Context(), "2"))(k)
 		k.same("user", again, second)
 		k.same("events", k.openOf(second.ID), 1)
 		k.ok(edit(second.ID, "2"))
 		k.ok(edit(first.ID, ""))
 		k.ok(edit(second.ID, "1"))
-		again, err = k.r.UserByExternalID(k.Context(), "1")
-		k.ok(err)
+		again = must(k.r.UserByExternalID(k.Context(), "1"))(k)
 		k.same("user who has it now", again.ID, second.ID)
 	},
 	"UserByExternalID/reports a missing user": func(k *kit) {
@@ -145,10 +143,9 @@ var externalIDCases = cases{
 		k.create(u, k.event(u))
 		k.claim(1) // so that the user is hidden and not yet removed
 		for range 2 {
-			holder, err := k.r.UserByExternalID(k.Context(), "42")
-			k.ok(err)
+			holder := must(k.r.UserByExternalID(k.Context(), "42"))(k)
 			k.deleteUser(holder.ID)
-			_, err = k.r.UserByExternalID(k.Context(), "42")
+			_, err := k.r.UserByExternalID(k.Context(), "42")
 			k.gone(err)
 			k.create(almanactest.User(almanactest.WithExternalID("42")))
 		}

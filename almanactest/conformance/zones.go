@@ -112,7 +112,5 @@ func anHourLater(e almanac.Event) almanac.Event {
 // zoneRules returns the stored zone rules.
 func (k *kit) zoneRules() []almanac.ZoneRecord {
 	k.Helper()
-	book, err := k.r.ZoneRules(k.Context())
-	k.ok(err)
-	return book.Rules
+	return must(k.r.ZoneRules(k.Context()))(k).Rules
 }
