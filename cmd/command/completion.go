@@ -19,15 +19,6 @@ type completion struct {
 	Shell string `arg:"" help:"${shell}."`
 }
 
-// Help is shown below the command's line.
-func (c *completion) Help() string {
-	return `The script knows this release's commands, flags and values, and does not run the program.
-
-    source <(almanac completion bash)
-    almanac completion zsh > "${fpath[1]}/_almanac"
-    almanac completion fish > ~/.config/fish/completions/almanac.fish`
-}
-
 // Run prints the script.
 func (c *completion) Run(program *kong.Context, env *environment) error {
 	if err := misused(oneOf("<shell>", c.Shell)); err != nil {

@@ -26,13 +26,6 @@ type auditOn struct {
 	JSON bool `help:"Write JSON." name:"json"`
 }
 
-// Help is shown below the command's line.
-func (c *auditOn) Help() string {
-	return `Every step of every event is noted then, whichever program takes it, at the cost of an insert per step. It takes the role that owns the tables, waits for transactions that write to them, and holds up others meanwhile.
-
-    almanac audit on`
-}
-
 // Run switches.
 func (c *auditOn) Run(ctx context.Context, env *environment) error {
 	return c.switchTrail(ctx, env, c.JSON, true)
@@ -42,13 +35,6 @@ func (c *auditOn) Run(ctx context.Context, env *environment) error {
 type auditOff struct {
 	tables
 	JSON bool `help:"Write JSON." name:"json"`
-}
-
-// Help is shown below the command's line.
-func (c *auditOff) Help() string {
-	return `It takes the role that owns the tables.
-
-    almanac audit off`
 }
 
 // Run switches.
@@ -121,13 +107,6 @@ type auditShow struct {
 	Tables tables `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *auditShow) Help() string {
-	return `The trail of an event has its steps. The trail of a user has the changes of opt-outs, and no steps of events. The trail stays after its event has been deleted, until the trail is pruned or the user is deleted. Each step names the role and the program that made it. If the program knew who asked for the step, the name follows after "for".
-
-    almanac audit show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55`
-}
-
 // Run shows it.
 func (c *auditShow) Run(ctx context.Context, env *environment) error {
 	id, errID := idOf("<id>", c.ID)
@@ -158,13 +137,6 @@ type auditPrune struct {
 	JSON   bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
-}
-
-// Help is shown below the command's line.
-func (c *auditPrune) Help() string {
-	return `It deletes a few thousand rows at a time, can be interrupted at any time, and run again. It takes the role that owns the tables.
-
-    almanac audit prune --before 2026-01-01`
 }
 
 // prunedPage is how many rows of the trail are deleted at a time.

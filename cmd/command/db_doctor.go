@@ -26,18 +26,6 @@ type doctor struct {
 // doctorLimit is patience with one question.
 const doctorLimit = 30 * time.Second
 
-// Help is shown below the command's line.
-func (c *doctor) Help() string {
-	return `It checks the connection and the server's version; the settings of this role and database; the schema against the migrations of this release; publications that stop writes; the positions of the outbox; the privileges of this role; the zone data of the server, and the rules that events follow, against this machine's; the series that have stalled; the difference of the clocks; what keeps vacuum from removing rows; the number of free connections; and the queue of notifications. It writes nothing, and a role that can only read suffices.
-
-Each finding has a severity: "ok" and "note" need no action, "warning" will become a problem, and "error" is one now. A line that begins with → says what to do.
-
-    almanac doctor
-    almanac doctor --database-url postgres://localhost/app --schema greetings --json
-
-It exits with 0 when there are neither errors nor warnings, and 1 otherwise.`
-}
-
 // severity is how bad a finding is.
 type severity string
 

@@ -22,24 +22,6 @@ type migrateExport struct {
 	JSON   bool   `help:"Write JSON, with the SQL unless it goes to a directory." name:"json"`
 }
 
-// Help is shown below the command's line.
-func (c *migrateExport) Help() string {
-	return `The SQL also maintains Almanac's own list of migrations, so that programs find the database migrated. Give another tool a directory and a table of its own:
-
-    almanac migrate export | psql -v ON_ERROR_STOP=1
-    almanac migrate export --after 1 > upgrade.sql
-    almanac migrate export --layout goose --dir db/almanac
-        goose -dir db/almanac -table public.almanac_goose up
-    almanac migrate export --layout tern --dir db/almanac
-        tern migrate -m db/almanac --version-table public.almanac_tern
-    almanac migrate export --layout golang-migrate --dir db/almanac
-        migrate -path db/almanac -database "…?x-migrations-table=almanac_migrate" up
-
-A way down that loses rows for good fails unless the setting almanac.lose_data is yes, as by options=-c%20almanac.lose_data=yes in the database's URL.
-
-Existing files with the same content are left unchanged. If an existing file differs, nothing is written. It exits with 0 when everything is written, and 1 otherwise.`
-}
-
 // exportReport is what there is to say about an export.
 type exportReport struct {
 	Layout string       `json:"layout"`

@@ -66,16 +66,6 @@ type migrateUp struct {
 	JSON bool `help:"Write JSON." name:"json"`
 }
 
-// Help is shown below the command's line.
-func (c *migrateUp) Help() string {
-	return `The PostgreSQL schema is created if necessary. The missing migrations are applied in order, each in a transaction of its own; workers may run meanwhile. Several processes may migrate at once. If no migration is missing, also because a newer release has migrated, nothing is changed.
-
-    almanac migrate up
-    almanac migrate up --database-url postgres://localhost/app --schema greetings
-
-It exits with 0 when nothing is missing any more, and 1 otherwise.`
-}
-
 // Run migrates.
 func (c *migrateUp) Run(ctx context.Context, env *environment) error {
 	if err := misused(c.validate(env)); err != nil {
@@ -93,16 +83,6 @@ type migrateDown struct {
 	tables
 	LoseData bool `help:"Undo the migration even if it deletes rows that cannot be restored."`
 	JSON     bool `help:"Write JSON." name:"json"`
-}
-
-// Help is shown below the command's line.
-func (c *migrateDown) Help() string {
-	return `To go back to the release before, no migration needs to be undone: that release works on the schema of this one. Stop the programs of this release first; they do not work on the older schema. The PostgreSQL schema itself stays.
-
-    almanac migrate down
-    almanac migrate down --lose-data --json
-
-It exits with 0 when a migration was undone, and with 1 when nothing was changed: nothing is left to undo, a newer release has migrated, or rows would be lost for good.`
 }
 
 // Run undoes.
@@ -126,16 +106,6 @@ func (c *migrateDown) Run(ctx context.Context, env *environment) error {
 type migrateVersion struct {
 	tables
 	JSON bool `help:"Write JSON." name:"json"`
-}
-
-// Help is shown below the command's line.
-func (c *migrateVersion) Help() string {
-	return `It prints the version of the database, and the newest version that this program knows. "almanac doctor" says whether they fit together.
-
-    almanac migrate version
-    almanac migrate version --schema greetings --json
-
-It exits with 0 when the database could be asked, and 1 otherwise.`
 }
 
 // Run asks.

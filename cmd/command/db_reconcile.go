@@ -20,15 +20,6 @@ type reconcile struct {
 	JSON     bool   `help:"Write JSON." name:"json"`
 }
 
-// Help is shown below the command's line.
-func (c *reconcile) Help() string {
-	return `A program that runs Almanac does this by itself. Use the command to see beforehand what would move, or to move it now. It can be interrupted at any time and run again.
-
-    almanac zones reconcile --dry-run
-    almanac zones reconcile --zoneinfo ./tzdata-2026b --dry-run
-    almanac zones reconcile --database-url postgres://localhost/app --json`
-}
-
 // reconcileLimit is patience with one statement.
 const reconcileLimit = time.Minute
 

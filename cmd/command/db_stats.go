@@ -23,16 +23,6 @@ type stats struct {
 // statsLimit is patience with one statement.
 const statsLimit = 30 * time.Second
 
-// Help is shown below the command's line.
-func (c *stats) Help() string {
-	return `Events are counted if their table is smaller than 4 MB. In a larger table they are estimated, from 4 MB of its pages; "~" marks an estimate. With --exact every event is counted. The backlog is counted up to 100000 events. Events that wait for another attempt after a failed one (RETRIED), and series whose next event could not be planned (STALLED), are grouped by type and last error. The numbers of table rows come from the server's statistics. Nothing is written, and a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, ended events of a large history are estimated from the latest 5000, and errors are not shown.
-
-    almanac stats
-    almanac stats --database-url postgres://localhost/app --schema greetings --json
-
-It exits with 0 when everything could be read, and 1 otherwise.`
-}
-
 // statistics are what there is to say.
 type statistics struct {
 	Schema  string       `json:"schema"`

@@ -72,18 +72,6 @@ func (o *ordering) parse(status, overdue string) (order almanac.Order, spec alma
 	return order, spec, errors.Join(errs...)
 }
 
-// Help is shown below the command's line.
-func (c *listEvents) Help() string {
-	return `On a terminal the table fits the width: the columns that matter least are shortened or left out. In a pipe or a file it has all columns. If there are more events, a line on standard error says how to continue. Payloads are left out, because they can hold personal data: see events show --payload. Names are personal data too, and are listed with --names only.
-
-    almanac events list --upcoming
-    almanac events list --failed --names
-    almanac events list --reason "webhook: receiver answered 404" --csv
-    almanac events list --overdue 5m
-    almanac events list --status failed --due-from 2026-03-01 --json
-    almanac events list --user member-17 -n 1000`
-}
-
 // eventQuery is what the arguments of a list ask for.
 type eventQuery struct {
 	spec almanac.And
@@ -161,14 +149,6 @@ type showEvent struct {
 	JSON    bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
-}
-
-// Help is shown below the command's line.
-func (c *showEvent) Help() string {
-	return `Of the user, only the id is shown. Errors are the texts that the deliverer returned. The audit trail of the event is shown too, if there is one (see audit).
-
-    almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
-    almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --payload --json`
 }
 
 // Run shows the event.

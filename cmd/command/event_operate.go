@@ -22,26 +22,6 @@ type cancelEvents struct {
 	Waiting  waiting  `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *cancelEvents) Help() string {
-	return `Their status becomes CANCELLED, and each series goes on with its next event. ` + plansNone + `
-
-` + many + `    almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
-    almanac events cancel --type OFFER --due-from 2026-03-15 --end-series --dry-run`
-}
-
-// plansNone is what a command without handlers says of the events that follow, and
-// plansNext what a host's says instead.
-const (
-	plansNone = `This command has no handlers, so a program that has the handler plans that event, within seconds, or as soon as it starts. With --end-series nothing is planned until that program next edits, reschedules or backfills the user.`
-	plansNext = `This command plans that event in the same transaction, by its own handlers. For a type without a handler here, the program that has the handler plans the event, within seconds, or as soon as it starts. With --end-series nothing is planned until the user is next edited, rescheduled or backfilled.`
-)
-
-// many is what the help of each of these commands says of filters.
-const many = `Give ids, or filters with --dry-run or --yes. Filters select the events that match all of them, in the order of creation; each event is changed in a transaction of its own. It exits with 1 when any event was refused.
-
-`
-
 // Run cancels.
 func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
 	how := ops.OperateOptions{Cancel: almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries}}
@@ -56,22 +36,6 @@ type runEvents struct {
 	Waiting  waiting  `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *runEvents) Help() string {
-	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. ` + quietUnknown + ` ` + quietLate + ` Filters need --due-until or --overdue: the next event of a series matches the other filters, too, so a repeated run-now would make it due as well.
-
-` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
-    almanac events run-now --type OFFER --due-until 2026-03-16 --limit 10 --yes`
-}
-
-// quietUnknown is what a command without options says of quiet hours, and quietOwn what
-// a host's with options says instead.
-const (
-	quietUnknown = `This command has no quiet hours. If your programs have some (WithQuietHours), --force is required, and makes an event due at once in them, too.`
-	quietOwn     = `If the user has quiet hours now (WithQuietHours), an event becomes due at their end, unless --force is given.`
-	quietLate    = `An event that is late already waits for the end of the quiet hours, also with --force. An event is late if an attempt has failed, or if it was due longer ago than the grace (WithMissedGrace, 5 s by default).`
-)
-
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
 	return c.Changing.run(ctx, env, ops.RunNow, ownFilters{waiting: c.Waiting}, ops.OperateOptions{RunNow: almanac.ForceOptions{Force: c.Force}})
@@ -83,15 +47,6 @@ type requeueEvents struct {
 	Reason string `help:"Only events that failed for a reason that begins with this text, in the same case." placeholder:"TEXT"`
 
 	Changing changing `embed:""`
-}
-
-// Help is shown below the command's line.
-func (c *requeueEvents) Help() string {
-	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only, and leave out and count those that were requeued before. So a repeated command goes on after --limit events. A CANCELLED event is requeued by its id. An event is refused if its user has opted out of its type, unless --force is given.
-
-` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
-    almanac events requeue --reason "webhook: receiver answered 503" --dry-run
-    almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
 }
 
 // Run requeues.

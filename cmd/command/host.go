@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -142,30 +144,38 @@ func (e *environment) renamed(text string) string {
 	return scriptFile.ReplaceAllStringFunc(invocation.ReplaceAllStringFunc(text, named), named)
 }
 
-// ownTexts has what the help of a command without handlers says, and what that of a host's
-// says instead.
-var ownTexts = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow,
-	owedLater, owedNow, previewsReady, previewsOwn, replansReady, replansOwn, backfillsReady, backfillsOwn)
-
 // fit makes the parser's model that of the host's command, in flags and in help.
 func (e *environment) fit(n *kong.Node) {
 	if e.host.Open != nil {
 		drop(n, "database-url")
 		n.Help = strings.Replace(n.Help, whichDatabase+"\n\n", "", 1)
 	}
-	if e.host.Registry != nil {
-		n.Detail = ownTexts.Replace(n.Detail)
-		if slices.Contains(plannedBy, n.Path()) {
-			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
-		}
+	if e.host.Registry != nil && slices.Contains(plannedBy, n.Path()) {
+		drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 	}
-	if len(e.host.Options) > 0 {
-		n.Detail = strings.Replace(n.Detail, quietUnknown, quietOwn, 1)
-	}
-	n.Help, n.Detail = e.renamed(n.Help), e.renamed(n.Detail)
+	n.Help, n.Detail = e.renamed(n.Help), e.renamed(e.detail(n.Path()))
 	for _, child := range n.Children {
 		e.fit(child)
 	}
+}
+
+//go:embed help.txt
+var helpTexts string
+
+// details has what the help of each command says below its line, by the path of the command.
+var details = template.Must(template.New("").Parse(helpTexts))
+
+// detail returns what the help says below the line of a command, or "" for a group of commands.
+func (e *environment) detail(path string) string {
+	if details.Lookup(path) == nil {
+		return ""
+	}
+	var text strings.Builder
+	about := struct{ Handlers, Options bool }{e.host.Registry != nil, len(e.host.Options) > 0}
+	if err := details.ExecuteTemplate(&text, path, about); err != nil {
+		panic(err) // the template was embedded
+	}
+	return strings.Trim(text.String(), "\n")
 }
 
 // drop takes flags away from a command.

@@ -23,26 +23,6 @@ type backfillType struct {
 	Handlers readyMade `embed:"" group:"Their events:"`
 }
 
-// backfillsReady is what a command without handlers says of the events that it stores, and
-// backfillsOwn what a host's says instead.
-const (
-	backfillsReady = `This command has no handlers of yours. If all your programs use the ready-made handlers, give --birthday for BIRTHDAY or --anniversary for ANNIVERSARY, with the same --at and policies as there.
-
-    almanac backfill BIRTHDAY --birthday
-    almanac backfill BIRTHDAY --birthday --rate 5000`
-	backfillsOwn = `The events are planned by the handler of this program, so the type must have one.
-
-    almanac backfill RENEWAL
-    almanac backfill RENEWAL --rate 5000`
-)
-
-// Help is shown below the command's line.
-func (c *backfillType) Help() string {
-	return `Each user who has no open event of the type gets the next one, as when a program introduces a type. Users who refuse the type get none. ` + backfillsReady + `
-
-It can be interrupted at any time, and run again: open events are left unchanged. When it ends early, it prints where to continue with --after. A user whose row another transaction has locked is tried again at the end, so a backfill that ended early may have left out such users; run it once more from the beginning. Each user for whom no event can be planned is reported, and the exit code is then 1.`
-}
-
 // backfillConnections are those of the two pages that a backfill has in progress at a time.
 const backfillConnections = 2
 

@@ -17,23 +17,6 @@ type pauseType struct {
 	Force bool `help:"Pause it also when no event of the type is known."`
 }
 
-// unknownTypes is what a command without handlers says of types that nothing knows, and
-// unknownToHost what a host's says instead.
-const (
-	unknownTypes  = `A type that the database does not know is refused, because it may be misspelt. The database knows a type that is paused already, or has an event that is pending, in flight, or among the last 10000 ended events.`
-	unknownToHost = `A type is refused, as it may be misspelt, that this program has no handler of and that the database does not know: one that is not paused already, and of which nothing is pending, in flight, or among the last 10000 events that ended.`
-)
-
-// Help is shown below the command's line.
-func (c *pauseType) Help() string {
-	return `No process claims events of the type then, until almanac resume. What is claimed goes on; what comes due waits. The type is taken as it is written.
-
-    almanac pause BIRTHDAY
-    almanac pause BIRTHDAY --force
-
-` + unknownTypes + ` With --force it is paused nevertheless, such as before its first event is stored.`
-}
-
 // Run pauses.
 func (c *pauseType) Run(ctx context.Context, env *environment) error {
 	if err := c.validate(env); err != nil {
@@ -91,13 +74,6 @@ func (c *pauseType) check(ctx context.Context, env *environment, conn *pgx.Conn)
 // resumeType lets a type of event be delivered again.
 type resumeType struct {
 	pausing
-}
-
-// Help is shown below the command's line.
-func (c *resumeType) Help() string {
-	return `Waiting events are delivered, oldest first, unless the catch-up policy of their handler gives them up. The command prints since when the type was paused, or that it was not paused.
-
-    almanac resume BIRTHDAY`
 }
 
 // Run resumes.
@@ -169,12 +145,6 @@ type listPauses struct {
 	CSV  bool `help:"Write comma-separated values, with a header." name:"csv"`
 
 	Tables tables `embed:""`
-}
-
-// Help is shown below the command's line.
-func (c *listPauses) Help() string {
-	return `    almanac pauses
-    almanac pauses --json`
 }
 
 type pauseReport struct {

@@ -3,6 +3,8 @@ package command
 import (
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 func TestHelpExitsWithSuccess(t *testing.T) {
@@ -50,6 +52,22 @@ func TestHelpExitsWithSuccess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each section of help.txt belongs to a subcommand, or to sections that do.
+func TestEverySubcommandHasItsSectionOfHelp(t *testing.T) {
+	t.Parallel()
+	sections := map[string]bool{"": true, "filters": true, "list of users": true, "unknown types": true}
+	for _, leaf := range kong.Must(new(commands), choices, kong.Vars{"version": "v1", "schema": "almanac"}).Model.Leaves(false) {
+		if sections[leaf.Path()] = true; details.Lookup(leaf.Path()) == nil {
+			t.Errorf("help.txt has no section %q", leaf.Path())
+		}
+	}
+	for _, section := range details.Templates() {
+		if !sections[section.Name()] {
+			t.Errorf("help.txt has a section %q, and there is no such subcommand", section.Name())
+		}
 	}
 }
 

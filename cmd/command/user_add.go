@@ -151,16 +151,6 @@ type addUser struct {
 	Plans   plans        `embed:"" group:"Their events:"`
 }
 
-// Help is shown below the command's line.
-func (c *addUser) Help() string {
-	return `The user is stored with the first events, in one transaction. Give --id, so that the same command does not store a second user when it is run again.
-
-    almanac users add --first-name Ada --last-name Lovelace --date-of-birth 1990-12-10 --timezone Europe/London --email ada@example.com
-    almanac users add --optional-profile --timezone Asia/Tokyo --external-id member-17 --attributes '{"team": "red"}'
-
-` + plansReady
-}
-
 // Run stores the user.
 func (c *addUser) Run(ctx context.Context, env *environment) error {
 	var id uuid.UUID

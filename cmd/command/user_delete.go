@@ -25,14 +25,6 @@ type deleteUser struct {
 	Tables tables `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *deleteUser) Help() string {
-	return `Give --dry-run or --yes. Pending events are deleted at once. While events are in flight, the user is hidden, and is deleted together with all events when these have ended. With --erase-now nothing is waited for: afterwards no row has data of the user. A delivery under way may still arrive. A user that is hidden already is erased by the id.
-
-    almanac users delete ada@example.com --dry-run
-    almanac users delete 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --erase-now --yes`
-}
-
 // deleteReport is what there is to say about a deletion.
 type deleteReport struct {
 	ID       uuid.UUID   `json:"id"`

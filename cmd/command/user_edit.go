@@ -27,22 +27,6 @@ type editUser struct {
 	Plans  plans  `embed:"" group:"Their events:"`
 }
 
-// editsNone is what a command without handlers says of pending events, and editsOwn what a
-// host's says instead.
-const (
-	editsNone = `This command has no handlers, so pending events keep their time and their text until a program that has the handlers calls Reschedule. If all your programs use the ready-made handlers, --birthday and --anniversary replan these events at once; give the same --at and policies as there.`
-	editsOwn  = `Pending events are replanned by the handlers of this program, in the same transaction. Those of a type without a handler here keep their time and their text until a program that has the handler calls Reschedule.`
-)
-
-// Help is shown below the command's line.
-func (c *editUser) Help() string {
-	return `Only the fields whose flags are given change. An empty value removes the locale, the e-mail address or the external id, and with --optional-profile also a name or the date of birth. Opt-outs are changed by users opt-out and opt-in. ` + editsNone + `
-
-    almanac users edit ada@example.com --timezone Asia/Tokyo
-    almanac users edit 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --last-name King --if-version 3
-    almanac users edit member-17 --email "" --merge '{"team": null}'`
-}
-
 // change returns what is to change. The error names every flag that is wrong.
 func (c *editUser) change(env *environment) (almanac.ProfileChange, error) {
 	change := c.Profile.change()

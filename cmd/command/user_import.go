@@ -29,28 +29,6 @@ type importUsers struct {
 	Plans  plans  `embed:"" group:"Their events:"`
 }
 
-// plansReady is what a command without handlers says of first events, and plansOwn what
-// a host's says instead.
-const (
-	plansReady = `What is planned here is what the library has ready-made, in its own words. The program that delivers has handlers of its own: where these have other times or words for BIRTHDAY or ANNIVERSARY, or other types, use --no-events, and let that program call Backfill.`
-	plansOwn   = `Their first events are planned by the handlers of this program.`
-)
-
-// Help is shown below the command's line.
-func (c *importUsers) Help() string {
-	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and optionally id, locale (such as pt-BR), email, externalId (your own id, unique among users), attributes (a JSON object) and attributes.NAME. With --optional-profile only timezone is required; a user of one name has either a firstName or a lastName, and a dateOfBirth without a year is --MM-DD. Give the programs the option WithOptionalProfile first. A line of a jsonl file is a JSON object with such members.
-
-    almanac users import people.csv --id-from email --dry-run
-    almanac users import people.csv --id-from email
-    zcat people.jsonl.gz | almanac users import - --format jsonl --no-events
-
-An import can be interrupted at any time and run again: users whose id exists are left unchanged. With --id-from, the id is a version 5 UUID, made from the bytes of the column. If the column is neither a field of the profile nor an attribute, such as memberNumber, it is also stored as an attribute of that name, unless the row has that attribute.
-
-Each bad row is reported with its line number and all its errors, and is skipped; the exit code is then 1. Reports never repeat values, because these are personal data. After --max-errors bad rows the import stops, when the rows in progress are stored.
-
-` + plansReady
-}
-
 // importPlan is what the arguments of an import ask for.
 type importPlan struct {
 	format   string

@@ -21,17 +21,6 @@ type listUsers struct {
 	Tables  tables  `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *listUsers) Help() string {
-	return `Users are listed in the order of their ids. ` + aboutUserLists + `
-
-    almanac users list
-    almanac users list -n 1000000 --csv > people.csv`
-}
-
-// aboutUserLists is what the help of each list of users says.
-const aboutUserLists = `On a terminal the table fits the width: the columns that matter least are shortened or left out. In a pipe or a file it has all columns. If there are more users, a line on standard error says how to continue. With --csv the columns are those that users import reads; opt-outs are not among them. With --json each line is a user.`
-
 // Run lists users.
 func (c *listUsers) Run(ctx context.Context, env *environment) error {
 	q := userQuery{filters: []almanac.UserFilter{{}}}
@@ -50,15 +39,6 @@ type findUsers struct {
 
 	Listing listing `embed:""`
 	Tables  tables  `embed:""`
-}
-
-// Help is shown below the command's line.
-func (c *findUsers) Help() string {
-	return `A text is looked up as an id if it is a UUID, then as an external id. If nobody has it, it is an e-mail address if it contains @, and else the beginning of a name: "ada", "ada lo" and "love" all find Ada Lovelace. Upper and lower case differ in external ids only. The flags look up in one way, or in several ways at once. ` + aboutUserLists + `
-
-    almanac users find "ada lo"
-    almanac users find ada@example.com --json
-    almanac users find --name lovelace --csv`
 }
 
 // Run finds users.

@@ -19,23 +19,6 @@ type optOutUser struct {
 	Force bool `help:"Store the opt-out also when no event of the type is known."`
 }
 
-// Help is shown below the command's line.
-func (c *optOutUser) Help() string {
-	return `Without --type and --channel the user refuses everything. Nothing is planned any more that the user refuses. An event that is being delivered goes on, and is not tried again. ` + refusedLater + ` The handler chooses the channel of an event when it is delivered. So an opt-out with --channel leaves pending events as they are, and events go on to be planned; the program that delivers ends them as CANCELLED.
-
-    almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
-    almanac users opt-out member-17 --channel email
-
-` + unknownTypes + ` With --force the opt-out is stored nevertheless, such as before the first event of the type is stored.`
-}
-
-// refusedLater is what a command without handlers says of pending events, and refusedNow
-// what a host's says instead.
-const (
-	refusedLater = `This command has no handlers, so pending events stay until they are due, and the program that delivers ends them as CANCELLED.`
-	refusedNow   = `Pending events are removed; those that wait for another attempt are CANCELLED. Events of a type without a handler here stay until they are due, and the program that delivers ends them as CANCELLED.`
-)
-
 // Run opts out.
 func (c *optOutUser) Run(ctx context.Context, env *environment) error {
 	return c.change(ctx, env, optChange{out: true, force: c.Force})
@@ -45,21 +28,6 @@ func (c *optOutUser) Run(ctx context.Context, env *environment) error {
 type optInUser struct {
 	whatIsRefused
 }
-
-// Help is shown below the command's line.
-func (c *optInUser) Help() string {
-	return `It removes exactly the opt-out with this type and channel. ` + owedLater + `
-
-    almanac users opt-in 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
-    almanac users opt-in member-17 --channel email`
-}
-
-// owedLater is what a command without handlers says of what the user is owed again, and
-// owedNow what a host's says instead.
-const (
-	owedLater = `This command has no handlers, so it plans nothing. What the user is owed again is planned by a program that has the handlers, when it next edits, reschedules or backfills the user, or by users reschedule of a command with handlers.`
-	owedNow   = `What the user is owed again is planned in the same transaction, by the handlers of this program. For a type without a handler here, a program that has the handler plans it, when it next edits, reschedules or backfills the user.`
-)
 
 // Run opts in.
 func (c *optInUser) Run(ctx context.Context, env *environment) error {

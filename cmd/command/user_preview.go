@@ -25,21 +25,6 @@ type previewUser struct {
 	Handlers readyMade `embed:"" group:"Their events:"`
 }
 
-// previewsReady is what a command without handlers says of occurrences, and previewsOwn
-// what a host's says instead.
-const (
-	previewsReady = `This command has no handlers of yours: it shows BIRTHDAY, and with --anniversary also ANNIVERSARY, as the ready-made handlers plan them. Give the same --at and policies as your programs.`
-	previewsOwn   = `Occurrences are those of the handlers of this program.`
-)
-
-// Help is shown below the command's line.
-func (c *previewUser) Help() string {
-	return `It shows the local time of each occurrence, the same moment in UTC, and how the time was found. It stores nothing. ` + previewsReady + ` Times that a policy skips are left out, and so are occurrences that have happened or were cancelled already. There are none for a user who refuses the type. The column ANNOUNCES has the day that an occurrence announces some days before.
-
-    almanac users preview ada@example.com BIRTHDAY
-    almanac users preview member-17 BIRTHDAY -n 3 --json`
-}
-
 // previewReport is what there is to say about the next occurrences.
 type previewReport struct {
 	ID          uuid.UUID             `json:"id"` // of the user

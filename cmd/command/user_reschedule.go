@@ -18,24 +18,6 @@ type rescheduleUser struct {
 	Handlers readyMade `embed:"" group:"Their events:"`
 }
 
-// replansReady is what a command without handlers says of the events of a user, and
-// replansOwn what a host's says instead.
-const (
-	replansReady = `This command has no handlers of yours. If all your programs use the ready-made handlers, give --birthday or --anniversary, or both, with the same --at and policies as there. Events of other types stay as they are.
-
-    almanac users reschedule ada@example.com --birthday
-    almanac users reschedule 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --birthday --at 08:00 --json`
-	replansOwn = `Events are replanned by the handlers of this program. Those of a type without a handler here stay as they are.
-
-    almanac users reschedule ada@example.com
-    almanac users reschedule 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --json`
-)
-
-// Help is shown below the command's line.
-func (c *rescheduleUser) Help() string {
-	return `Use it after a change of the handlers, after an opt-in that another program has stored, or to continue a series that stands still. It lists the events that moved, were added or removed. An event that was planned anew for the same time is REFRESHED. Events that were claimed or requeued before stay as they are. The user does not change. ` + replansReady
-}
-
 // Run replans.
 func (c *rescheduleUser) Run(ctx context.Context, env *environment) error {
 	registry, errHandlers := c.Handlers.parse(env.host)

@@ -96,15 +96,6 @@ type showUser struct {
 	Tables tables `embed:""`
 }
 
-// Help is shown below the command's line.
-func (c *showUser) Help() string {
-	return `It shows the profile, the local time, the opt-outs, the open events, the next one first, the events that ended, the newest first, and the stalled series, whose next event could not be planned. A wall time is that of the user, and DUE is the same moment in UTC.
-
-    almanac users show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
-    almanac users show ada@example.com -n 50
-    almanac users show member-17 --json`
-}
-
 // userDetails are all that there is to say about a user.
 type userDetails struct {
 	userReport

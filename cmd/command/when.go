@@ -30,19 +30,6 @@ type when struct {
 // maxCount is what the library previews at most.
 const maxCount = 1000
 
-// Help is shown below the command's line.
-func (w *when) Help() string {
-	return `A line that begins with "gap" is about a time that clocks skip, one with "fold" about a time that they show twice.
-A time without an instant is left out; it is shown in its place, and does not count.
-
-    almanac when --zone America/New_York --at 02:30 --from 2026-03-07
-    almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
-    almanac when --zone Asia/Tokyo --rule "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4"
-    almanac when --zone Europe/Paris --at 23:30 --quiet 22:00-08:00
-    almanac when --zone Europe/Berlin --rule yearly --on 03-15 --before 3
-    almanac when --zone UTC --rule "*/15 9-17 * * mon-fri" --json`
-}
-
 // policies are the answers to the questions that a calendar leaves open.
 type policies struct {
 	Gap      string `help:"A time that clocks skip: ${gap} (default ${default})." placeholder:"POLICY" default:"forward"`

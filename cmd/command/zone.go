@@ -22,15 +22,6 @@ type zone struct {
 
 const maxChanges = 100
 
-// Help is shown below the command's line.
-func (c *zone) Help() string {
-	return `Almanac never plans with the zone data of the database server. A difference shows that either the server or this machine has old zone data.
-
-    almanac zone Europe/Dublin
-    almanac zone america/new_york --changes 10 --json
-    almanac zone Asia/Beirut --zoneinfo /usr/share/zoneinfo --database-url postgres://localhost/app`
-}
-
 // explanation is what there is to say about a zone.
 type explanation struct {
 	Name        string      `json:"name"`
