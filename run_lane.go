@@ -52,7 +52,7 @@ func (l Limit) burst() int {
 
 // lane is an engine with the event types that it runs. Each type with a limit has its own
 // lane, so that its waiting events do not delay other types. All other types share one
-// lane.
+// lane. A lane holds for one process; docs/adr/0067-lanes.md has what will hold for all.
 type lane struct {
 	types   []string
 	workers int
