@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -25,8 +24,7 @@ func TestPostgresRepository(t *testing.T) {
 	t.Parallel()
 	among := newTrapped(t)
 	open := func(t *testing.T) (almanac.Repository, ops.Statistics) {
-		// Dead rows of earlier tests make tables large, and then numbers are estimates.
-		store := among.store(t, strings.Contains(t.Name(), "/Stats/"))
+		store := among.store(t)
 		return decorated{store}, store
 	}
 	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
@@ -77,10 +75,10 @@ func newTrapped(t *testing.T) *trapped {
 	return d
 }
 
-// store returns a store in a schema with empty tables, or in a new one.
-func (d *trapped) store(t *testing.T, fresh bool) *postgres.Store {
+// store returns a store in a schema with empty tables.
+func (d *trapped) store(t *testing.T) *postgres.Store {
 	t.Helper()
-	schema := d.take(t, fresh)
+	schema := d.take(t)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			d.mu.Lock()
@@ -99,15 +97,15 @@ func (d *trapped) in(t *testing.T, schema string) *postgres.Store {
 	return store
 }
 
-// take returns the name of a schema with empty tables, or of a new one.
-func (d *trapped) take(t *testing.T, fresh bool) string {
+// take returns the name of a schema with empty tables.
+func (d *trapped) take(t *testing.T) string {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last := len(d.free) - 1; last >= 0 && !fresh {
+	if last := len(d.free) - 1; last >= 0 {
 		schema := d.free[last]
 		d.free = d.free[:last]
-		d.empty(t, schema)
+		empty(t, d.clean, schema)
 		return schema
 	}
 	d.made++
@@ -116,17 +114,17 @@ func (d *trapped) take(t *testing.T, fresh bool) string {
 	return schema
 }
 
-func (d *trapped) empty(t *testing.T, schema string) {
+// empty deletes the rows of earlier tests. For statistics it leaves no dead rows, which make tables large, and then numbers are
+// estimates.
+func empty(t *testing.T, pool *pgxpool.Pool, schema string) {
 	t.Helper()
-	rows, err := d.clean.Query(t.Context(), `SELECT relname::text FROM pg_class
-		WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning') ORDER BY relname = 'users'`, schema)
-	require.NoError(t, err)
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	statements := "UPDATE " + schema + ".pruning SET before = '-infinity'"
-	for _, table := range tables {
-		statements += "; DELETE FROM " + schema + "." + table
+	statement := "DELETE FROM %s"
+	if strings.Contains(t.Name(), "/Stats/") {
+		statement = "TRUNCATE %s CASCADE"
 	}
-	_, err = d.clean.Exec(t.Context(), statements)
+	var statements string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(format($1, oid::regclass), '; ' ORDER BY relname = 'users') FROM pg_class
+		WHERE relnamespace = $2::text::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning')`, statement, schema).Scan(&statements))
+	_, err := pool.Exec(t.Context(), "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; "+statements+"; UPDATE "+schema+".pruning SET before = '-infinity'")
 	require.NoError(t, err)
 }

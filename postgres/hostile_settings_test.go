@@ -12,10 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -81,31 +78,6 @@ func literal(name, value string) string {
 		return value
 	}
 	return "''" + value + "''"
-}
-
-// Each operation works under the settings of the database, as under those of a role, and under a publication of all tables, which is
-// what change data capture and upgrades by replication create. From then on PostgreSQL refuses updates and deletions in tables whose
-// rows it cannot identify.
-func TestTheStoreWorksUnderSettingsAndAPublicationOfAllTables(t *testing.T) {
-	t.Parallel()
-	databases := stock(t, func(t *testing.T) *pgxpool.Pool {
-		pool := pgtest.DirectPool(t) // a pooler keeps sessions with other settings
-		set(t, pool, hostile)
-		_, err := pool.Exec(t.Context(), "CREATE PUBLICATION everything FOR ALL TABLES")
-		require.NoError(t, err)
-		require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-		require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
-		return pool
-	})
-	databases.empty = "TRUNCATE %s CASCADE" // which no planner setting makes slow
-	open := func(t *testing.T) *postgres.Store {
-		return mustStore(t, databases.take(t, func(pool *pgxpool.Pool) *pgxpool.Pool { return pool }))
-	}
-	conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return open(t) })
-	conformance.TestStatistics(t, func(t *testing.T) (almanac.Repository, ops.Statistics) {
-		store := open(t)
-		return store, store
-	})
 }
 
 // Migrations make the same schema, and the store finds it so.

@@ -46,7 +46,7 @@ func newCast(t *testing.T) *cast {
 // auditioned returns an empty database with an administrator, and no roles yet.
 func auditioned(t *testing.T) *cast {
 	t.Helper()
-	u, err := url.Parse(pgtest.EmptyURL(t))
+	u, err := url.Parse(pgtest.Direct(t, pgtest.EmptyURL(t))) // a pooler keeps sessions with other settings
 	require.NoError(t, err)
 	c := &cast{url: u, prefix: "t" + strings.ToLower(rand.Text()) + "_", pools: map[string]*pgxpool.Pool{}}
 	c.connect(t, "", u.User)

@@ -28,7 +28,7 @@ var everySpec = almanac.And{
 func TestStatementsUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
 	t.Parallel()
 	d := newTrapped(t)
-	store := d.store(t, true)
+	store := d.store(t)
 	parser := pgtest.NewParser(t, d.url)
 	own := make(map[string]int) // the functions of the schema that statements call
 	for name, function := range map[string]string{"PruneOutbox": "prune_outbox(integer)", "DeleteConsumer": "delete_consumer(text)"} {
@@ -107,7 +107,7 @@ func (h *hostTransaction) use(path string) {
 func TestTheHostsTransactionKeepsItsSearchPath(t *testing.T) {
 	t.Parallel()
 	d := newTrapped(t)
-	d.take(t, true)
+	d.take(t)
 	_, err := d.clean.Exec(t.Context(), hostTables)
 	require.NoError(t, err)
 	tx, err := d.pool.Begin(t.Context())
@@ -134,7 +134,7 @@ func TestTheHostsTransactionKeepsItsSearchPath(t *testing.T) {
 func TestATransactionOfDatabaseSQLKeepsItsSearchPath(t *testing.T) {
 	t.Parallel()
 	d := newTrapped(t)
-	d.take(t, true)
+	d.take(t)
 	_, err := d.clean.Exec(t.Context(), hostTables)
 	require.NoError(t, err)
 	db := stdlib.OpenDBFromPool(d.pool)

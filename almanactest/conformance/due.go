@@ -56,7 +56,8 @@ type quarterOf struct {
 func (k *kit) countsAgree() {
 	k.Helper()
 	want := make(map[quarterOf]int64)
-	zones := map[string]bool{"UTC": true, "Asia/Tokyo": true, "Europe/Paris": true, "Europe/London": true, "America/New_York": true}
+	// Whether a zone has events.
+	zones := map[string]bool{"UTC": false, "Asia/Tokyo": false, "Europe/Paris": false, "Europe/London": false, "America/New_York": false}
 	types, retried := make(map[string]bool), make(map[[2]string]int64)
 	for page := (almanac.Page{Limit: 1000}); ; {
 		found := must(k.r.Find(k.Context(), nil, page))(k)
@@ -71,8 +72,8 @@ func (k *kit) countsAgree() {
 			break
 		}
 	}
-	for zone := range zones {
-		k.countsOf(zone, types, want)
+	for zone, used := range zones {
+		k.countsOf(zone, used, types, want)
 	}
 	for one, n := range want {
 		k.Errorf("%d events %+v are not counted", n, one)
@@ -85,11 +86,14 @@ func (k *kit) countsAgree() {
 	k.same("retries", counted, retried)
 }
 
-// countsOf compares the counts of a zone, and removes them from what is wanted.
-func (k *kit) countsOf(zone string, types map[string]bool, want map[quarterOf]int64) {
+// countsOf compares the counts of a zone, and removes them from what is wanted. In a zone without events and counts it asks for no type.
+func (k *kit) countsOf(zone string, used bool, types map[string]bool, want map[quarterOf]int64) {
 	k.Helper()
 	all := ops.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 	total := must(k.statistics.DueCounts(k.Context(), all))(k)
+	if !used && len(total.Quarters) == 0 {
+		return
+	}
 	var of, sum int64
 	for _, q := range total.Quarters {
 		sum += q.Count.N

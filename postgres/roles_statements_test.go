@@ -1,0 +1,72 @@
+package postgres_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+// workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
+var workOf = map[string]string{
+	"worker operator": `Claim EndEmptyLeases EndLeases EndWaiting FoldDueChanges InsertEmptyLeases InsertLease KeepLeases Leases
+		LockZoneRules MoveToLeases Prune PutSetting PutZoneRules Release Renew SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks`,
+	"api operator":           "HideUser InsertUsers UpdateUser",
+	"operator":               "Pause RequeueEvents Resume",
+	"worker operator reader": "ListLeases Paused Until",
+	"worker api operator reader": `DueCounts Missed Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
+		StatsZones StatsZonesSampled ZoneMarks ZoneRules`,
+	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",
+	"relay reader":                     "Consumers OutboxSnapshot",
+	"":                                 "PruneAudit",
+	"worker api operator relay reader": "Catalog CatalogSession Notify Now Offsets OffsetsSession StatsTables",
+}
+
+func TestEachStatementIsRunByTheRolesOfItsWork(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	want := make(map[string]string)
+	for roles, names := range workOf {
+		for name := range strings.FieldsSeq(names) {
+			want[name] = roles
+		}
+	}
+	for name, statement := range c.store(t, "owner").Statements(everySpec) {
+		if strings.HasSuffix(name, "ableAudit") || strings.HasSuffix(name, "ableOutbox") {
+			continue // they make and drop triggers, which only an owner may
+		}
+		roles, listed := want[name]
+		if !listed {
+			roles = "worker api operator"
+		}
+		delete(want, name)
+		for _, role := range []string{"owner", "worker", "api", "operator", "relay", "reader"} {
+			err := try(t, c.pools[role], statement)
+			if role == "owner" || slices.Contains(strings.Fields(roles), role) {
+				require.NoError(t, err, "%s: %s", role, name)
+			} else {
+				requireRefused(t, err, role+": "+name)
+			}
+		}
+	}
+	require.Empty(t, want, "statements that are not there")
+}
+
+// try asks for the plan of a statement, for which PostgreSQL wants the same rights as for running it. A lock has no plan: it is taken,
+// and released.
+func try(t *testing.T, pool *pgxpool.Pool, statement string) error {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	sql, args, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), tx.Conn(), statement, nil)
+	require.NoError(t, err)
+	if _, text, _ := strings.Cut(sql, "*/ "); !strings.HasPrefix(text, "LOCK ") {
+		sql = "EXPLAIN " + sql
+	}
+	return tx.Conn().PgConn().ExecParams(t.Context(), sql, make([][]byte, len(args)), nil, nil, nil).Read().Err
+}
