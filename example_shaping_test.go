@@ -102,7 +102,7 @@ func ExampleWithMiddleware() {
 		return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 			if d.Event.Type == almanac.TypeBirthday {
 				fmt.Println("refused", d.Event.OccurrenceKey)
-				return almanac.Permanent(errors.New("nobody is greeted any more"))
+				return almanac.Permanent(errors.New("no greeting is sent any more"))
 			}
 			return next.Deliver(ctx, d)
 		})
@@ -237,7 +237,7 @@ func ExampleHooks() {
 func ExampleChecks() {
 	quiet := func(_ almanac.Event, now time.Time) error {
 		if now.Weekday() == time.Sunday {
-			return errors.New("nobody is greeted on Sundays")
+			return errors.New("no greeting is sent on Sundays")
 		}
 		return nil
 	}
@@ -253,5 +253,5 @@ func ExampleChecks() {
 	// <nil>
 	// missed: 48h0m0s after its instant, more than 24h0m0s
 	// missed: 48h0m0s after its instant, more than 24h0m0s
-	// nobody is greeted on Sundays
+	// no greeting is sent on Sundays
 }

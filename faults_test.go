@@ -236,7 +236,7 @@ func (s *stage) checkDeliveries(rows map[string]almanac.Event) {
 	}
 	for who, e := range rows {
 		if e.Status == almanac.Completed && accepted[who] == 0 {
-			s.complain("I7: %s is COMPLETED, and nobody accepted it", who)
+			s.complain("I7: %s is COMPLETED, and no receiver accepted it", who)
 		}
 		if repeats := accepted[who] - 1; repeats > e.CrashCount {
 			s.complain("I12: %s was accepted %d times more, and was %d times in the hands of one that lost it", who, repeats, e.CrashCount)

@@ -303,8 +303,8 @@ func TestAnniversaryNeedsADate(t *testing.T) {
 			}
 		})
 	}
-	nobody := almanac.User{Timezone: zone(t, "UTC")} // nor are there attributes at all
-	if o, err := (almanac.Anniversary{}).Next(nobody, instant(t, "2026-01-01T00:00:00Z")); !errors.Is(err, calendar.ErrNoOccurrence) {
+	unknown := almanac.User{Timezone: zone(t, "UTC")} // nor are there attributes at all
+	if o, err := (almanac.Anniversary{}).Next(unknown, instant(t, "2026-01-01T00:00:00Z")); !errors.Is(err, calendar.ErrNoOccurrence) {
 		t.Errorf("without attributes: Next = %+v, %v; want ErrNoOccurrence", o, err)
 	}
 }

@@ -127,11 +127,11 @@ func TestFunctionsImplementDelivererAndObserver(t *testing.T) {
 	if err := d.Deliver(t.Context(), almanac.Delivery{}); !errors.Is(err, sent) {
 		t.Errorf("Deliver = %v, want the function's error", err)
 	}
-	var heard almanac.NoticeKind
-	var o almanac.Observer = almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { heard = n.Kind })
+	var received almanac.NoticeKind
+	var o almanac.Observer = almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { received = n.Kind })
 	o.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCreated})
-	if heard != almanac.EventCreated {
-		t.Errorf("Observe told %q, want %q", heard, almanac.EventCreated)
+	if received != almanac.EventCreated {
+		t.Errorf("Observe told %q, want %q", received, almanac.EventCreated)
 	}
 }
 

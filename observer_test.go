@@ -35,13 +35,13 @@ func TestHooksCallTheFunctionOfTheKind(t *testing.T) {
 	was, is := ada(t), ada(t)
 	is.Version = 2
 	e := planned(t)
-	var heard []string
+	var received []string
 	event := func(name string) func(context.Context, almanac.Event) {
 		return func(ctx context.Context, got almanac.Event) {
 			if ctx.Value(key{}) != "passed on" || got.ID != e.ID {
 				t.Errorf("%s was told of %v, context %v", name, got.ID, ctx)
 			}
-			heard = append(heard, name)
+			received = append(received, name)
 		}
 	}
 	user := func(name string) func(context.Context, almanac.User, almanac.User) {
@@ -49,7 +49,7 @@ func TestHooksCallTheFunctionOfTheKind(t *testing.T) {
 			if before.Version != 1 || after.Version != 2 {
 				t.Errorf("%s was told of versions %d and %d, want 1 and 2", name, before.Version, after.Version)
 			}
-			heard = append(heard, name)
+			received = append(received, name)
 		}
 	}
 	hooks := almanac.Hooks{
@@ -65,8 +65,8 @@ func TestHooksCallTheFunctionOfTheKind(t *testing.T) {
 	}
 
 	want := []string{"created", "claimed", "released", "rescheduled", "removed", "completed", "failed", "cancelled", "requeued", "skipped", "timezone changed", "birthday changed"}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard %q, want %q", heard, want)
+	if !slices.Equal(received, want) {
+		t.Errorf("received %q, want %q", received, want)
 	}
 }
 

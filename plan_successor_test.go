@@ -596,7 +596,7 @@ func TestTheHostsCodeDelaysNobodyElse(t *testing.T) {
 }
 
 // Two days were delivered ahead, then the rule was yearly for one event: when it is daily again
-// while that event is in flight, its successor is after both days. Whoever looked only at
+// while that event is in flight, its successor is after both days. A plan that regarded only
 // the key that ends would plan the first of them, and the store would refuse it.
 func TestASuccessorKnowsTheUsedKeysOfEachUnit(t *testing.T) {
 	t.Parallel()

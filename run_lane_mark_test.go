@@ -120,13 +120,13 @@ func TestMarkLosesNoEvent(t *testing.T) {
 			"the process stores":                    func(t *rapid.T) { s.mark.note(Event{AvailableAt: s.store(t, true).available}) },
 			"the process claims":                    s.claim,
 			"the process claims, and stores meanwhile": func(t *rapid.T) {
-				s.hear(t)
+				s.receive(t)
 				s.claim(t)
 				s.mark.note(Event{AvailableAt: s.store(t, true).available})
-				s.hear(t)
+				s.receive(t)
 			},
-			"the answer arrives":       s.hear,
-			"the process claims twice": func(t *rapid.T) { s.hear(t); s.claim(t); s.hear(t); s.claim(t); s.hear(t) },
+			"the answer arrives":       s.receive,
+			"the process claims twice": func(t *rapid.T) { s.receive(t); s.claim(t); s.receive(t); s.claim(t); s.receive(t) },
 			"the answer does not come": func(*rapid.T) { s.request = nil; s.mark.reset() },
 			"a sweep":                  s.sweep,
 		})
@@ -182,7 +182,7 @@ func (s *shop) take(r ClaimRequest) ClaimResult {
 	return c
 }
 
-func (s *shop) hear(*rapid.T) {
+func (s *shop) receive(*rapid.T) {
 	if s.request == nil {
 		return
 	}
@@ -192,7 +192,7 @@ func (s *shop) hear(*rapid.T) {
 
 // sweep is a look everywhere, and those that follow it while there may be more.
 func (s *shop) sweep(t *rapid.T) {
-	s.hear(t)
+	s.receive(t)
 	s.mark.reset()
 	for more := true; more; {
 		r := ClaimRequest{Limit: rapid.IntRange(1, 3).Draw(t, "limit"), Mark: s.mark.look()}

@@ -66,7 +66,7 @@ func TestALimitOfWorkersAppliesToItsTypeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, other := busyHour(t, almanac.Limit{Workers: 3})
 		require.Equal(t, 3, slow.peak)
-		require.Equal(t, 30, other.peak, "nobody else waits")
+		require.Equal(t, 30, other.peak, "no other type waits")
 	})
 }
 

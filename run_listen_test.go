@@ -106,7 +106,7 @@ func TestListeningIsTriedAgain(t *testing.T) {
 		}
 		for _, n := range []int{2, 16} { // the first of an outage
 			if wait := tries[n-1].Sub(tries[n-2]); wait > time.Minute+200*time.Millisecond {
-				t.Errorf("tried %v after it was heard, want a tenth of a second after the minute", wait)
+				t.Errorf("tried %v after it was received, want a tenth of a second after the minute", wait)
 			}
 		}
 		if wait := tries[13].Sub(tries[12]); wait < time.Minute || wait > 72*time.Second {

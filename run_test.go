@@ -731,7 +731,7 @@ func TestHandedOnEventsAreNotFailures(t *testing.T) {
 
 		require.NoError(t, scheduler.Run(ctx))
 
-		require.Equal(t, 1, handed, "its lease runs yet, although nobody renews it here")
+		require.Equal(t, 1, handed, "its lease runs yet, although this process does not renew it")
 		require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed}, told)
 		require.Empty(t, log.String())
 		is, err := repository.Event(t.Context(), stored[0].ID)

@@ -37,13 +37,13 @@ func (c choosy) Next(u almanac.User, after time.Time) (calendar.Occurrence, erro
 
 // countNotices counts the notices that observers have got by now.
 func (w *world) countNotices(kind almanac.NoticeKind) int {
-	heard := 0
+	received := 0
 	for range len(w.notices) {
 		if n := <-w.notices; n.Kind == kind {
-			heard++
+			received++
 		}
 	}
-	return heard
+	return received
 }
 
 func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
@@ -111,7 +111,7 @@ func TestBackfillKeepsItsRateAndContinuesFromItsCursor(t *testing.T) {
 		options.After = cut.Next
 		rest, err := scheduler.Backfill(t.Context(), "CHOOSY", options)
 		require.NoError(t, err)
-		require.Equal(t, 25, rest.Users, "nobody is looked at twice")
+		require.Equal(t, 25, rest.Users, "no user is examined twice")
 		require.Equal(t, 25, rest.Events)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})

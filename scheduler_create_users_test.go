@@ -86,15 +86,15 @@ func TestCreateUsersStoresValidUsers(t *testing.T) {
 			require.Equal(t, 16, done.Refused[1].Position)
 			require.ErrorIs(t, done.Refused[1].Err, almanac.ErrInvalid)
 			require.Equal(t, 22, w.stored(t))
-			heard := make(map[almanac.NoticeKind]int)
+			received := make(map[almanac.NoticeKind]int)
 			for range len(w.notices) {
 				n := <-w.notices
-				heard[n.Kind]++
+				received[n.Kind]++
 				if n.Kind == almanac.EventCreated {
 					require.Equal(t, w.event(t, n.Event), n.Event, "as stored")
 				}
 			}
-			require.Equal(t, map[almanac.NoticeKind]int{almanac.UserCreated: 21, almanac.EventCreated: 21}, heard)
+			require.Equal(t, map[almanac.NoticeKind]int{almanac.UserCreated: 21, almanac.EventCreated: 21}, received)
 
 			again, err := scheduler.CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
 			require.NoError(t, err)

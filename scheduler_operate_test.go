@@ -259,13 +259,13 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 			require.Len(t, dry.Events, 8)
 			require.Len(t, w.all(t), 8)
 
-			var heard []int
+			var received []int
 			done, err := ops.Operate(t.Context(), scheduler, ops.Cancel, almanac.OfType(almanac.TypeBirthday),
-				ops.OperateOptions{Limit: 3, Cancel: reason, Progress: func(o ops.OperateResult) { heard = append(heard, len(o.Events)) }})
+				ops.OperateOptions{Limit: 3, Cancel: reason, Progress: func(o ops.OperateResult) { received = append(received, len(o.Events)) }})
 			require.NoError(t, err)
 			require.Len(t, done.Events, 3)
 			require.True(t, done.More)
-			require.Equal(t, []int{3}, heard)
+			require.Equal(t, []int{3}, received)
 			n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Cancelled))
 			require.NoError(t, err)
 			require.Equal(t, 3, n)
@@ -347,15 +347,15 @@ func TestOperateLeavesSuccessorsUnchanged(t *testing.T) {
 	w.notices = make(chan almanac.Notice, 10*people)
 	_, err := scheduler.CreateUsers(t.Context(), each(folk(people)), almanac.CreateUsersOptions{})
 	require.NoError(t, err)
-	var heard []int
+	var received []int
 
 	done, err := ops.Operate(t.Context(), scheduler, ops.Cancel, nil,
-		ops.OperateOptions{Limit: 5 * people, Progress: func(o ops.OperateResult) { heard = append(heard, len(o.Events)) }})
+		ops.OperateOptions{Limit: 5 * people, Progress: func(o ops.OperateResult) { received = append(received, len(o.Events)) }})
 
 	require.NoError(t, err)
 	require.Len(t, done.Events, people)
 	require.False(t, done.More)
-	require.Equal(t, []int{1000, people}, heard)
+	require.Equal(t, []int{1000, people}, received)
 	pending, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Pending))
 	require.NoError(t, err)
 	require.Equal(t, people, pending)
@@ -453,11 +453,11 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 func TestMiddlewareWrapsEveryDelivery(t *testing.T) {
 	t.Parallel()
 	w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
-	var heard []string
+	var received []string
 	say := func(name string) func(almanac.Deliverer) almanac.Deliverer {
 		return func(next almanac.Deliverer) almanac.Deliverer {
 			return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-				heard = append(heard, name)
+				received = append(received, name)
 				return fmt.Errorf("%s: %w", name, errors.Join(next.Deliver(ctx, d), almanac.ErrPermanent))
 			})
 		}
@@ -469,7 +469,7 @@ func TestMiddlewareWrapsEveryDelivery(t *testing.T) {
 
 	failed := w.await(t, almanac.EventFailed)
 	require.NoError(t, w.stop())
-	require.Equal(t, []string{"outer", "inner"}, heard)
+	require.Equal(t, []string{"outer", "inner"}, received)
 	require.Regexp(t, `^outer: inner: `, failed.FailureReason)
 	require.Len(t, r.deliveries(), 1)
 }

@@ -240,7 +240,7 @@ func TestRulesThatChangeDuringPlanning(t *testing.T) {
 
 			book, err := w.store.ZoneRules(t.Context())
 			require.NoError(t, err)
-			require.Empty(t, book.Marks, "nobody knew")
+			require.Empty(t, book.Marks, "no process knew the new rules")
 			now = now.Add(time.Hour)
 			w.inStep(t, s)
 		})

@@ -251,10 +251,10 @@ func TestFlags(t *testing.T) {
 	require.False(t, b.chosen("claims", "idle/"))
 
 	for name, args := range map[string][]string{
-		"an argument":                 {"throughput"},
-		"an expression that is none":  {"-only", "("},
-		"a negative size":             {"-rounds", "-1"},
-		"a flag that nobody has made": {"-slow"},
+		"an argument":                {"throughput"},
+		"an expression that is none": {"-only", "("},
+		"a negative size":            {"-rounds", "-1"},
+		"an unknown flag":            {"-slow"},
 	} {
 		_, err := parse(args, &strings.Builder{})
 		require.Error(t, err, name)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	nobody      = "alone" // the row without a neighbour, and the base of the ratios
+	alone       = "alone" // the row without a neighbour, and the base of the ratios
 	heldUsers   = 10      // users whose rows a transaction of the host holds
 	besideTries = 60      // claims and edits that are measured in a round
 	besideFirst = 20      // of each that are not: they prepare statements and write pages to the log in full
@@ -45,7 +45,7 @@ func (b *bench) beside(ctx context.Context) error {
 	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
 		return err
 	}
-	b.report.timesAlone(section, nobody)
+	b.report.timesAlone(section, alone)
 	return nil
 }
 

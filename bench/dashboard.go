@@ -155,7 +155,7 @@ func (s sample) views() []view {
 		{"an event, pending", "events/" + s.pending.String(), "Why at this instant"}, {"an event, failed", "events/" + s.failed.String(), "HTTP"},
 		{"users", "users", "<bdi>"}, {"users, by first name", "users?name=ada", "<bdi>Ada"}, {"users, by last name", "users?name=lovelace", "Lovelace"},
 		{"users, by full name", "users?name=ada+lovelace", "<bdi>Ada Lovelace"}, {"users, by external id", "users?external=customer-42", "<bdi>"},
-		{"users, by e-mail address", "users?email=user41@example.com", "<bdi>"}, {"users, by a name that nobody has", "users?name=xyz", "<h1>Users</h1>"},
+		{"users, by e-mail address", "users?email=user41@example.com", "<bdi>"}, {"users, by a name that no user has", "users?name=xyz", "<h1>Users</h1>"},
 		{"a user", "users/" + s.user.String(), "BIRTHDAY"}, {"zones", "zones", "Asia/Tokyo"}, {"a zone", "zones/America/New_York", "America/New_York"},
 		{"failures", "failures", "HTTP 404"}, {"leases", "leases", "worker 0"}, {"pauses", "pauses", "DIGEST"},
 		{"operations", "operations", "<h1>Operations</h1>"},

@@ -30,7 +30,7 @@ func (b *bench) neighbours() []neighbour {
 		}
 	}
 	return []neighbour{
-		{name: nobody, contract: "nothing beside it"},
+		{name: alone, contract: "nothing beside it"},
 		{name: fmt.Sprintf("%d due of a paused type", b.Waiting), contract: "the type has a handler, and is paused", fill: due(pausedType)},
 		{name: fmt.Sprintf("%d due of an unhandled type", b.Waiting), contract: "the process has no handler of the type", fill: due("UNHANDLED")},
 		{

@@ -124,14 +124,14 @@ func startRiver(ctx context.Context, db database, s riverSettings, e ears) (*run
 	}
 	// A subscription is notified of a job once its completion is stored. It drops events
 	// if its channel is full.
-	heard, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 200_000, Kinds: []river.EventKind{
+	received, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 200_000, Kinds: []river.EventKind{
 		river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled,
 	}})
 	var failed error
 	counted := make(chan struct{})
 	go func() {
 		defer close(counted)
-		for event := range heard {
+		for event := range received {
 			if event.Kind != river.EventKindJobCompleted {
 				failed = errors.Join(failed, fmt.Errorf("river: job %d: %s", event.Job.ID, event.Kind))
 			} else if e.stored != nil {

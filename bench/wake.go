@@ -33,17 +33,17 @@ func (s system) wake(ctx context.Context, db database, tries int) ([]reading, er
 		return nil, err
 	}
 	starts := newStarts(tries)
-	heard := make(chan struct{}, tries)
+	received := make(chan struct{}, tries)
 	r, err := s.start(ctx, db, ears{started: func(place uint64, due time.Time) {
 		starts.note(place, due)
-		heard <- struct{}{}
+		received <- struct{}{}
 	}})
 	if err != nil {
 		return nil, err
 	}
 	err = pause(ctx, lead) // until all who look have looked
 	for n := 0; n < tries && err == nil; n++ {
-		err = r.wakeOnce(ctx, heard)
+		err = r.wakeOnce(ctx, received)
 	}
 	if err := errors.Join(err, r.stop()); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s system) wake(ctx context.Context, db database, tries int) ([]reading, er
 
 // wakeOnce plans one event for the next whole second, since a wall clock shows
 // nothing finer, and waits for it.
-func (r *running) wakeOnce(ctx context.Context, heard <-chan struct{}) error {
+func (r *running) wakeOnce(ctx context.Context, received <-chan struct{}) error {
 	due := time.Now().Add(ahead).Truncate(time.Second).Add(time.Second)
 	if err := pause(ctx, time.Until(due.Add(-ahead))); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *running) wakeOnce(ctx context.Context, heard <-chan struct{}) error {
 	timer := time.NewTimer(awaited)
 	defer timer.Stop()
 	select {
-	case <-heard:
+	case <-received:
 		return nil
 	case <-timer.C:
 		return nil // it counts as not started

@@ -185,14 +185,14 @@ func progressNow(stored int64, late *lateness) progress {
 
 // process is a worker in a process of its own.
 type process struct {
-	command *exec.Cmd
-	input   io.WriteCloser
-	said    *json.Decoder
-	stderr  strings.Builder
-	latest  atomic.Pointer[progress]
-	late    lateness
-	begun   bool
-	heard   chan struct{} // closed when it says nothing more
+	command  *exec.Cmd
+	input    io.WriteCloser
+	said     *json.Decoder
+	stderr   strings.Builder
+	latest   atomic.Pointer[progress]
+	late     lateness
+	begun    bool
+	received chan struct{} // closed when it says nothing more
 }
 
 // launch starts a worker, and returns when it is ready.
@@ -205,7 +205,7 @@ func launch(o orders) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{command: exec.Command(program), heard: make(chan struct{})}
+	p := &process{command: exec.Command(program), received: make(chan struct{})}
 	p.command.Env = append(os.Environ(), ordersVariable+"="+string(told))
 	p.command.Stderr = &p.stderr
 	if p.input, err = p.command.StdinPipe(); err != nil {
@@ -239,7 +239,7 @@ func (p *process) readReports() error {
 func (p *process) begin(told func()) error {
 	p.begun = true
 	go func() {
-		defer close(p.heard)
+		defer close(p.received)
 		for p.readReports() == nil {
 			told()
 		}
@@ -251,7 +251,7 @@ func (p *process) begin(told func()) error {
 // kill ends a worker as a crash does.
 func (p *process) kill() error {
 	err := errors.Join(p.command.Process.Kill(), p.input.Close())
-	<-p.heard
+	<-p.received
 	_ = p.command.Wait() // says that it was killed
 	return err
 }
@@ -260,7 +260,7 @@ func (p *process) kill() error {
 func (p *process) stop() error {
 	err := p.input.Close()
 	if p.begun {
-		<-p.heard // Wait must not come before the last word is read
+		<-p.received // Wait must not come before the last word is read
 	}
 	return errors.Join(err, p.end())
 }

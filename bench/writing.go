@@ -101,9 +101,9 @@ type bulkWriter struct {
 }
 
 func bulkWriters() []bulkWriter {
-	nobody := func(int) func(context.Context, database) error { return migrateAlmanac }
+	none := func(int) func(context.Context, database) error { return migrateAlmanac }
 	return []bulkWriter{
-		{"CreateUsers", "users with their first event, 1,000 in a transaction, on two connections", almanacSystem().template, nobody, enrol},
+		{"CreateUsers", "users with their first event, 1,000 in a transaction, on two connections", almanacSystem().template, none, enrol},
 		{
 			"Backfill", "the first event of a type for users who are there, 1,000 in a transaction, on two connections",
 			"almanac_users", storeEventless, backfill,

@@ -123,7 +123,7 @@ func TestLinksHaveTheFingerprintOfTheirTarget(t *testing.T) {
 	for _, name := range calendar.TimezoneNames() {
 		require.Equal(t, fingerprint(zone(t, name).Canonical()), fingerprint(name), name)
 	}
-	require.Equal(t, fingerprint("Europe/Berlin"), fingerprint("Europe/Paris"), "clocks that agree have equal rules, whoever they are")
+	require.Equal(t, fingerprint("Europe/Berlin"), fingerprint("Europe/Paris"), "clocks that agree have equal rules, whatever their names")
 	require.NotEqual(t, fingerprint("Europe/Berlin"), fingerprint("Europe/London"))
 	require.NotEqual(t, fingerprint("Asia/Tokyo"), fingerprint("Asia/Kolkata"), "a zone without changes is told by its offset")
 }

@@ -30,7 +30,7 @@ func hearing(w *chaos.Process, what chaos.Point) (n int) {
 func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []int) {
 	r.Helper()
 	limit := 60 * time.Second
-	if what == chaos.Heard {
+	if what == chaos.Received {
 		limit = 10 * time.Second // its own check arrives twelve seconds after it began, at the earliest
 	}
 	for ctx, missing := r.Within(limit), true; missing; {
@@ -91,9 +91,9 @@ func TestListenLost(t *testing.T) {
 				workers := []*chaos.Process{r.Work("one", unhurried, line.Tell), r.Work("two", unhurried, line.Tell)}
 				untilAll(r, workers, chaos.Listening, []int{0, 0})
 				for range 2 {
-					heard := soFar(workers, chaos.Heard)
-					untilAll(r, workers, chaos.Heard, heard)
-					r.Count("heard before", 1)
+					received := soFar(workers, chaos.Received)
+					untilAll(r, workers, chaos.Received, received)
+					r.Count("received before", 1)
 					between(r, 0, time.Second)
 
 					deaf, listening := soFar(workers, chaos.Deaf), soFar(workers, chaos.Listening)
@@ -104,12 +104,12 @@ func TestListenLost(t *testing.T) {
 					r.Count("lost", 1)
 					heal()
 					untilAll(r, workers, chaos.Listening, listening)
-					heard = soFar(workers, chaos.Heard)
-					untilAll(r, workers, chaos.Heard, heard)
-					r.Count("heard again", 1)
+					received = soFar(workers, chaos.Received)
+					untilAll(r, workers, chaos.Received, received)
+					r.Count("received again", 1)
 				}
 				r.Drained(60 * time.Second)
-				inTime(r, r.Check(name, "heard before", "lost", "heard again"))
+				inTime(r, r.Check(name, "received before", "lost", "received again"))
 			})
 		})
 	}
@@ -145,7 +145,7 @@ func TestListenBehindPgBouncer(t *testing.T) {
 		inTime(r, r.Check("found out"))
 		for _, w := range workers {
 			if n := hearing(w, chaos.Listening); n > 0 {
-				t.Errorf("%s believes %d times that it hears", w.Name, n)
+				t.Errorf("%s reports %d times that it listens", w.Name, n)
 			}
 			if n := strings.Count(w.Complaints(), "hints of other processes are not received"); n != 1 {
 				t.Errorf("%s complains %d times, want once\n%s", w.Name, n, w.Complaints())

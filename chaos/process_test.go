@@ -20,10 +20,10 @@ type Process struct {
 	command *exec.Cmd
 	ended   chan struct{}
 
-	mu      sync.Mutex
-	reports []Report
-	heard   chan struct{} // closed and replaced at each report
-	stderr  tail
+	mu       sync.Mutex
+	reports  []Report
+	received chan struct{} // closed and replaced at each report
+	stderr   tail
 }
 
 // workerName is what the sessions of workers are called in the database.
@@ -35,7 +35,7 @@ func Launch(program string, o Orders) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Orders: o, command: exec.Command(program), ended: make(chan struct{}), heard: make(chan struct{})}
+	p := &Process{Orders: o, command: exec.Command(program), ended: make(chan struct{}), received: make(chan struct{})}
 	p.command.Env = append(os.Environ(), ordersVariable+"="+string(text), "PGAPPNAME="+workerName)
 	p.command.Stderr = &p.stderr
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -64,8 +64,8 @@ func (p *Process) record(r Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reports = append(p.reports, r)
-	close(p.heard)
-	p.heard = make(chan struct{})
+	close(p.received)
+	p.received = make(chan struct{})
 }
 
 // Reports returns what the worker said so far.
@@ -79,14 +79,14 @@ func (p *Process) Reports() []Report {
 func (p *Process) Await(ctx context.Context, matches func(Report) bool) (Report, error) {
 	for {
 		p.mu.Lock()
-		i, heard := slices.IndexFunc(p.reports, matches), p.heard
+		i, received := slices.IndexFunc(p.reports, matches), p.received
 		if i >= 0 {
 			defer p.mu.Unlock()
 			return p.reports[i], nil
 		}
 		p.mu.Unlock()
 		select {
-		case <-heard:
+		case <-received:
 		case <-p.ended:
 			return Report{}, fmt.Errorf("chaos: worker %s ended: %v\n%s", p.Name, p.command.ProcessState, p.stderr.String())
 		case <-ctx.Done():

@@ -124,14 +124,14 @@ func (c *Cluster) Demote(ctx context.Context, s *Standby) error {
 		}
 	}
 	// A session notices a little later, and finishes what it had begun.
-	const heard = 500 * time.Millisecond
-	if err := pause(ctx, heard); err != nil {
+	const received = 500 * time.Millisecond
+	if err := pause(ctx, received); err != nil {
 		return err
 	}
 	for writing := true; writing; {
 		const begun = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 			AND xact_start < pg_conf_load_time() + $1::interval)`
-		if err := errors.Join(conn.QueryRow(ctx, begun, heard).Scan(&writing), pause(ctx, 20*time.Millisecond)); err != nil {
+		if err := errors.Join(conn.QueryRow(ctx, begun, received).Scan(&writing), pause(ctx, 20*time.Millisecond)); err != nil {
 			return err
 		}
 	}

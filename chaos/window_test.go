@@ -141,7 +141,7 @@ func (w *window) check(bitten ...string) {
 		require.NoError(w, err)
 		if !w.follows(w.lives[id], key, d) {
 			if wrong++; wrong < 5 {
-				w.Errorf("I10: %s was delivered at %v to somebody born %s", d.Occurrence, d.At, d.Born)
+				w.Errorf("I10: %s was delivered at %v to a user born %s", d.Occurrence, d.At, d.Born)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ const Ready Point = "ready"
 // What a worker reports about its hints.
 const (
 	Listening Point = "listening" // it has begun to
-	Heard     Point = "heard"     // a hint, or its own check
+	Received  Point = "received"  // a hint, or its own check
 	Deaf      Point = "deaf"      // it receives nothing any more
 )
 
@@ -348,7 +348,7 @@ func (s stopping) Listen(ctx context.Context, wake func()) error {
 	point := Listening
 	err := s.Store.Listen(ctx, func() {
 		s.w.say(Report{Point: point})
-		point = Heard
+		point = Received
 		wake()
 	})
 	if err != nil {

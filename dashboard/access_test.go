@@ -248,7 +248,7 @@ func TestAChangeIsLoggedWithIdsOnly(t *testing.T) {
 
 func TestNewRefusesWrongArguments(t *testing.T) {
 	t.Parallel()
-	var nobody context.Context
+	var missing context.Context
 	h := newHost(t)
 	let := func(*http.Request) (string, bool) { return "", true }
 	for name, c := range map[string]struct {
@@ -267,7 +267,7 @@ func TestNewRefusesWrongArguments(t *testing.T) {
 		"a bad origin":       {h.scheduler, h.repository, []Option{AllowAll(), WithTrustedOrigin("admin.example.com/x")}, []string{"admin.example.com/x"}},
 		"a short token":      {h.scheduler, h.repository, []Option{WithTokenLogin("123456789012345")}, []string{"15 bytes"}},
 		"no logger":          {h.scheduler, h.repository, []Option{AllowAll(), WithLogger(nil)}, []string{"logger is nil"}},
-		"no context":         {h.scheduler, h.repository, []Option{AllowAll(), WithContext(nobody)}, []string{"context is nil"}}, //nolint:staticcheck // that is the test
+		"no context":         {h.scheduler, h.repository, []Option{AllowAll(), WithContext(missing)}, []string{"context is nil"}}, //nolint:staticcheck // that is the test
 		"everything": {nil, nil, []Option{WithPermissions(nil), WithLogger(nil)},
 			[]string{"exactly one of", "permissions are nil", "scheduler is nil", "reader is nil", "logger is nil"}},
 	} {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const secret = "a token that nobody guesses"
+const secret = "a token that is hard to guess"
 
 // logIn sends a token from an address.
 func (h host) logIn(t *testing.T, token, address string, headers ...string) *httptest.ResponseRecorder {

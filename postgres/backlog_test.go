@@ -25,8 +25,8 @@ const waiting = `INSERT INTO almanac.queue (available_at, event_id, series_id, e
 func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
 	t.Parallel()
 	const backlog, due = 100_000, 2000
-	heard := new(recorder)
-	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
 	_, err := pool.Exec(t.Context(), owePeople, due)
 	require.NoError(t, err)
 	store, err := postgres.New(pool)
@@ -58,7 +58,7 @@ func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
 		require.NoError(t, err)
 		costs := make(map[string]int, len(looks))
 		for name, look := range looks {
-			p, text := explain(t, pool, heard, look)
+			p, text := explain(t, pool, received, look)
 			require.False(t, p.scansSequentially() && p.Hit+p.Read > 2000, "%s reads a whole table:\n%s", name, text)
 			costs[name] = p.Hit + p.Read
 		}

@@ -139,7 +139,7 @@ func TestCreateUsersStoresTheOthersWhenTheDatabaseRefusesARow(t *testing.T) {
 	require.ErrorContains(t, done.Refused[0].Err, "hosts_own")
 	require.Equal(t, 77, done.Refused[1].Position)
 	_, err = store.User(t.Context(), done.Refused[1].UserID)
-	require.ErrorIs(t, err, almanac.ErrNotFound, "nobody is stored by half")
+	require.ErrorIs(t, err, almanac.ErrNotFound, "no user is stored without events")
 	requireEvents(t, store, 98)
 }
 
@@ -175,7 +175,7 @@ func TestBulkInTheHostsTransaction(t *testing.T) {
 
 // requireBulkReadsNoWholeTable looks at a page of a backfill among many users. The page is a
 // small share of them: for one user in a hundred, the server may well prefer the whole table.
-func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, heard *recorder) {
+func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, received *recorder) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, heard *recor
 	})
 	require.NoError(t, err)
 	for _, name := range []string{"page_users", "lock_users", "standings", "insert_events"} {
-		asked := heard.last(name)
+		asked := received.last(name)
 		require.NotEmpty(t, asked.sql, name)
 		p, text := planOf(t, tx, "", asked)
 		require.False(t, p.scansSequentially(), "a whole table is read by %s:\n%s", name, text)

@@ -105,7 +105,7 @@ func TestChangesBelongToATransactionOfDatabaseSQL(t *testing.T) {
 		require.Equal(t, 2, enrolments.Created)
 		h.join(tx, "grace")
 		_, err = h.outside.User(t.Context(), enrolled.User.ID)
-		require.ErrorIs(t, err, almanac.ErrNotFound, "nobody sees what is not committed")
+		require.ErrorIs(t, err, almanac.ErrNotFound, "what is not committed is not seen")
 		return tx, enrolled.User.ID
 	}
 

@@ -138,7 +138,7 @@ func TestAnErasedUserRemainsInLeasesOnly(t *testing.T) {
 
 			_, err = store.DeleteUser(t.Context(), e.UserID, atOnce)
 
-			require.NoError(t, err, "while somebody holds the lease locked")
+			require.NoError(t, err, "while the lease is locked")
 			require.NoError(t, tx.Rollback(t.Context()))
 			require.Empty(t, mentions(t, pool, e.UserID.String()))
 			require.Empty(t, mentions(t, pool, e.IdempotencyKey.String()))
@@ -250,7 +250,7 @@ func TestNoClaimFindsEventsOfADeletedUser(t *testing.T) {
 
 			claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{e.Type}, Limit: 1, Lease: time.Minute})
 			require.NoError(t, err)
-			require.Empty(t, claim.Events, "nobody greets a person who was deleted")
+			require.Empty(t, claim.Events, "a deleted user gets no greeting")
 			requireNothing(t, pool, store)
 		})
 	}

@@ -124,7 +124,7 @@ func servedQueries() map[string]served {
 		"users by full name, a later page": {people(almanac.UserFilter{Name: "ada love"}, somewhere+"/Ada/Lovelace"), 150, []string{"users_full_name"}, 0},
 		"users by last name":               {people(almanac.UserFilter{Name: "LOVE"}, ""), 150, []string{"users_last_name"}, 0},
 		"users by last name, a later page": {people(almanac.UserFilter{Name: "LOVE"}, somewhere+"/Ada/Lovelace"), 150, []string{"users_last_name"}, 0},
-		"users by a name that nobody has":  {people(almanac.UserFilter{Name: "x"}, ""), 10, []string{"users_full_name", "users_last_name"}, 0},
+		"users by a name that no user has": {people(almanac.UserFilter{Name: "x"}, ""), 10, []string{"users_full_name", "users_last_name"}, 0},
 		"users by e-mail address":          {people(almanac.UserFilter{Email: "u99100@example.com"}, ""), 20, []string{"users_email"}, 0},
 		"users by external id":             {people(almanac.UserFilter{ExternalID: "99999"}, ""), 20, []string{"users_external_id"}, 0},
 		"a page of failures, requeued":     {requeued, 6000, []string{"series_name_key"}, 0},

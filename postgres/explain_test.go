@@ -217,8 +217,8 @@ func planOf(t *testing.T, tx pgx.Tx, options string, s statement) (plan, string)
 
 func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 	t.Parallel()
-	heard := new(recorder)
-	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
 	_, err := pool.Exec(t.Context(), millionRows)
 	require.NoError(t, err)
 	for name, query := range servedQueries() {
@@ -227,7 +227,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 			_, err := pool.Exec(t.Context(), "VACUUM almanac.queue, almanac.series, almanac.leases")
 			require.NoError(t, err)
 
-			p, text := explain(t, pool, heard, func(s *postgres.Store) error { return query.ask(t.Context(), s) })
+			p, text := explain(t, pool, received, func(s *postgres.Store) error { return query.ask(t.Context(), s) })
 
 			require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
 			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much of the table is touched:\n%s", text)
@@ -238,16 +238,16 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 			t.Logf("%d blocks, %d rows removed", p.Hit+p.Read, p.removed())
 		})
 	}
-	t.Run("a page to backfill", func(t *testing.T) { requireBulkReadsNoWholeTable(t, pool, heard) })
-	t.Run("statistics", func(t *testing.T) { requireStatsReadFewBlocks(t, pool, heard) })
+	t.Run("a page to backfill", func(t *testing.T) { requireBulkReadsNoWholeTable(t, pool, received) })
+	t.Run("statistics", func(t *testing.T) { requireStatsReadFewBlocks(t, pool, received) })
 }
 
 // The statistics are from a moment at which nothing was in flight, as they usually
 // are, and the table is small enough to be tempting.
 func TestSettlingReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
-	heard := new(recorder)
-	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
 	_, err := pool.Exec(t.Context(), owePeople, 60_000)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "ANALYZE almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys")
@@ -268,7 +268,7 @@ func TestSettlingReadsNoWholeTable(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	asked := heard.last("settle_ended")
+	asked := received.last("settle_ended")
 	require.NotEmpty(t, asked.sql)
 	p, text := planOf(t, tx, "", asked)
 	require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)

@@ -188,11 +188,11 @@ func TestATransactionSendsOneHintForEventsDueSoon(t *testing.T) {
 				now, err := store.Now(t.Context())
 				require.NoError(t, err)
 				write := prepare(writer{t, store, pool, now, tt.ahead})
-				heard := listenTo(t, pool)
+				received := listenTo(t, pool)
 
 				require.NoError(t, write())
 
-				require.Equal(t, tt.hints, heard.hints(t))
+				require.Equal(t, tt.hints, received.hints(t))
 			})
 		}
 	}
@@ -201,7 +201,7 @@ func TestATransactionSendsOneHintForEventsDueSoon(t *testing.T) {
 func TestHintsAreSentWhenTheHostsTransactionCommits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	heard := listenTo(t, pool)
+	received := listenTo(t, pool)
 	write := func(finish func(pgx.Tx, context.Context) error) {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
@@ -213,14 +213,14 @@ func TestHintsAreSentWhenTheHostsTransactionCommits(t *testing.T) {
 		for range 3 {
 			w.store()
 		}
-		require.Zero(t, heard.hints(t), "nothing is committed")
+		require.Zero(t, received.hints(t), "nothing is committed")
 		require.NoError(t, finish(tx, t.Context()))
 	}
 
 	write(pgx.Tx.Rollback)
-	require.Zero(t, heard.hints(t), "of what was undone")
+	require.Zero(t, received.hints(t), "of what was undone")
 	write(pgx.Tx.Commit)
-	require.Equal(t, 1, heard.hints(t), "of three people")
+	require.Equal(t, 1, received.hints(t), "of three people")
 }
 
 func TestPollOnlySendsNoHints(t *testing.T) {
@@ -230,12 +230,12 @@ func TestPollOnlySendsNoHints(t *testing.T) {
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
-	heard := listenTo(t, pool)
+	received := listenTo(t, pool)
 	w := writer{t, store, pool, now, 0}
 
 	w.store()
 	e := w.taken()
 	require.NoError(t, w.settle(e, almanac.Released(almanac.AfterFailure, "busy", 0), nil))
 
-	require.Zero(t, heard.hints(t))
+	require.Zero(t, received.hints(t))
 }

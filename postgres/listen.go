@@ -20,7 +20,7 @@ import (
 const ListenerName = "almanac listen"
 
 var (
-	errNotReceived = errors.New("a notification was sent and not heard: a pooler in transaction mode is in between, or the connection is dead")
+	errNotReceived = errors.New("a notification was sent and not received: a pooler in transaction mode is in between, or the connection is dead")
 	errQueueFull   = errors.New("the server's queue of notifications is half full, so none is sent: a session listens and does not end its transaction")
 	errListensOnly = errors.New("a session that listens has nothing to cancel")
 )

@@ -113,15 +113,15 @@ func newListening(t *testing.T, pool *pgxpool.Pool, options ...postgres.Option) 
 	return listening{store, make(chan struct{}, 1000)}
 }
 
-// hears waits until the store has received one more hint.
-func (l listening) hears(t *testing.T) {
+// receives waits until the store has received one more hint.
+func (l listening) receives(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	select {
 	case <-l.woken:
 	case <-ctx.Done():
-		require.Fail(t, "nothing is heard")
+		require.Fail(t, "no hint is received")
 	}
 }
 
@@ -165,7 +165,7 @@ func TestAnEventStoredByAnotherProcessStartsOnTime(t *testing.T) {
 	pool := directPool(t)
 	b := newListening(t, pool)
 	running := startProcess(t, b)
-	b.hears(t)
+	b.receives(t)
 
 	for range 3 {
 		running.awaits(t, storeSoon(t, pool))
@@ -181,7 +181,7 @@ func TestAListenerReconnectsAndClaims(t *testing.T) {
 	pool := directPool(t, g.option)
 	b := newListening(t, pool)
 	running := startProcess(t, b)
-	b.hears(t)
+	b.receives(t)
 
 	g.Lock()
 	require.Equal(t, 1, listeners(t, pool, "pg_terminate_backend(pid)"))
@@ -244,7 +244,7 @@ func TestAListenerUsesTheConfigOfThePool(t *testing.T) {
 		}
 	})
 	for range 3 { // again and again, since it makes sure
-		store.hears(t)
+		store.receives(t)
 	}
 	require.Equal(t, 1, listeners(t, pool, "CASE application_name WHEN 'almanac listen: greeter' THEN 1 END"))
 	require.EqualValues(t, 1+pool.Stat().NewConnsCount(), asked.Load())
@@ -260,26 +260,26 @@ func TestHintsReachTheirSchemaOnly(t *testing.T) {
 	t.Parallel()
 	pool := directPool(t)
 	long := strings.Repeat("s", 63)
-	heard := make(map[string]listening)
+	received := make(map[string]listening)
 	for _, schema := range []string{long[:54] + "a", long[:54] + "b", long[:62] + "a", long[:62] + "b"} {
 		require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.WithSchema(schema)))
 		store := newListening(t, pool, postgres.WithSchema(schema))
-		heard[schema] = store
+		received[schema] = store
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = store.Store.Listen(ctx, func() { store.woken <- struct{}{} }) })
 		t.Cleanup(func() { cancel(); running.Wait() })
-		store.hears(t)
+		store.receives(t)
 	}
-	for schema, store := range heard {
+	for schema, store := range received {
 		now, err := store.Now(t.Context())
 		require.NoError(t, err)
 		u := almanactest.User()
 		_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u)))
 		require.NoError(t, err)
-		store.hears(t)
-		for other, ear := range heard {
-			require.Empty(t, ear.woken, "%s hears of %s", other, schema)
+		store.receives(t)
+		for other, ear := range received {
+			require.Empty(t, ear.woken, "%s has a hint of %s", other, schema)
 		}
 	}
 }
@@ -384,7 +384,7 @@ func TestAListenerNoticesALostSession(t *testing.T) {
 
 			require.ErrorContains(t, err, "postgres: listen: ")
 			if behindPooler {
-				require.ErrorContains(t, err, "not heard")
+				require.ErrorContains(t, err, "not received")
 				require.Empty(t, store.woken)
 				return
 			}

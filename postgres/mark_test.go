@@ -22,8 +22,8 @@ import (
 func TestAClaimFromTheMarkCostsTheSameBesideAnOldTransaction(t *testing.T) {
 	t.Parallel()
 	const events, rest = 20_000, 200
-	heard := new(recorder)
-	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
 	_, err := pool.Exec(t.Context(), owePeople, events+rest)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.users, almanac.series, almanac.queue")
@@ -53,7 +53,7 @@ func TestAClaimFromTheMarkCostsTheSameBesideAnOldTransaction(t *testing.T) {
 		},
 	}
 	cost := func(look string, mark time.Time) int {
-		p, text := explain(t, pool, heard, looks[look](mark))
+		p, text := explain(t, pool, received, looks[look](mark))
 		condition := p.bound("queue_due")
 		require.Contains(t, condition, "available_at >=", "the scan does not begin at the mark:\n%s", text)
 		return p.Hit + p.Read

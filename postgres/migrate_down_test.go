@@ -88,7 +88,7 @@ func TestMigrateDownRefusesANewerSchema(t *testing.T) {
 	require.Equal(t, before, whole(t, pool, "almanac"))
 }
 
-const somebody = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+const insertUser = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
 	VALUES ('5f3b1c9e-0000-4000-8000-000000000001', 'Ada', 'Lovelace', '1990-12-10', 'UTC')`
 
 func TestMigrateDownLosesDataOnlyIfAllowed(t *testing.T) {
@@ -127,7 +127,7 @@ func TestMigrateDownWaitsForOpenTransactions(t *testing.T) {
 	storing, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = storing.Rollback(t.Context()) }()
-	_, err = storing.Exec(t.Context(), somebody)
+	_, err = storing.Exec(t.Context(), insertUser)
 	require.NoError(t, err)
 
 	down := make(chan error, 1)

@@ -219,7 +219,7 @@ func TestAnExportedWayDownLosesDataOnlyIfAllowed(t *testing.T) {
 			pool := emptyPool(t)
 			s := exportedNext(t, postgres.Export{Layout: layout})
 			require.NoError(t, apply(t, pool, s.up))
-			_, err := pool.Exec(t.Context(), somebody)
+			_, err := pool.Exec(t.Context(), insertUser)
 			require.NoError(t, err)
 
 			require.ErrorContains(t, apply(t, pool, s.down), "would lose for good what is in users, series, history, keys, ")

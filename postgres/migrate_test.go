@@ -214,7 +214,7 @@ func TestMigrateStoresAllOfAMigrationOrNothing(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `CREATE SCHEMA almanac; CREATE TABLE almanac.events (mine text)`)
 	require.NoError(t, err)
 
-	require.Error(t, postgres.Migrate(t.Context(), pool), "somebody else's table is in the way")
+	require.Error(t, postgres.Migrate(t.Context(), pool), "a table of another program is in the way")
 
 	var exists bool
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT to_regclass('almanac.users') IS NOT NULL OR to_regclass('almanac.migrations') IS NOT NULL`).Scan(&exists))

@@ -44,7 +44,7 @@ func TestPostgresAgreesWithTheModel(t *testing.T) {
 			"delete":  m.delete,
 			"find":    m.find,
 			"delete none": func(rt *rapid.T) {
-				m.same(rt, "delete nobody", func(r almanac.Repository) string {
+				m.same(rt, "delete an unknown user", func(r almanac.Repository) string {
 					_, err := r.DeleteUser(t.Context(), uuid.Max, almanac.DeleteOptions{})
 					return kind(err)
 				})

@@ -106,14 +106,14 @@ func TestNoHintIsSentWhileTheQueueOfNotificationsIsHalfFull(t *testing.T) {
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
-	heard := listenTo(t, pool)
+	received := listenTo(t, pool)
 	for usage, hints := range map[string]int{"0.5": 0, "0.49": 1} {
 		sayUsage(t, pool, usage)
 		for name, prepare := range writes {
 			write := prepare(writer{t, store, pool, now, -time.Hour})
-			heard.hints(t)
+			received.hints(t)
 			require.NoError(t, write(), "%s", name)
-			require.Equal(t, hints, heard.hints(t), "%s at %s", name, usage)
+			require.Equal(t, hints, received.hints(t), "%s at %s", name, usage)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestWorkersPollWhileTheQueueOfNotificationsIsFull(t *testing.T) {
 	require.Contains(t, log.String(), "queue of notifications is half full")
 	process{delivered: delivered, log: log}.awaits(t, storeSoon(t, queue.pool))
 	queue.free()
-	store.hears(t)
+	store.receives(t)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "received again") }, 30*time.Second, 10*time.Millisecond)
 
 	cancel()

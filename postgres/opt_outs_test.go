@@ -88,7 +88,7 @@ func TestOptOutsInTransactionsOfTheHost(t *testing.T) {
 		require.Len(t, result.Removed, 1)
 		is, err := store.User(t.Context(), u.ID)
 		require.NoError(t, err)
-		require.Empty(t, is.OptOuts, "nobody sees what is not committed")
+		require.Empty(t, is.OptOuts, "what is not committed is not seen")
 		require.NoError(t, finish(tx))
 	}
 	n, err := store.Count(t.Context(), almanac.ForUser(u.ID))

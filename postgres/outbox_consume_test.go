@@ -250,7 +250,7 @@ func TestRowsArePrunedBehindTheSlowestConsumer(t *testing.T) {
 		return n
 	}
 	require.Len(t, consume(t, store, "fast", 100), 10)
-	require.Zero(t, prune(), "nobody else has read anything")
+	require.Zero(t, prune(), "no other consumer has read")
 	n, err := store.Consume(t.Context(), "slow", 7, func(context.Context, pgx.Tx, []postgres.DomainEvent) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, 7, n)

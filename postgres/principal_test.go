@@ -197,12 +197,12 @@ func (s *speech) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData
 
 func TestWithoutAPrincipalNothingIsSent(t *testing.T) {
 	t.Parallel()
-	heard := &speech{}
-	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	received := &speech{}
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
 	named := func() (n int) {
-		heard.mu.Lock()
-		defer heard.mu.Unlock()
-		for _, sql := range heard.said {
+		received.mu.Lock()
+		defer received.mu.Unlock()
+		for _, sql := range received.said {
 			if strings.Contains(sql, "almanac.principal") {
 				n++
 			}

@@ -97,7 +97,7 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 	t.Parallel()
 	pool := emptyPool(t)
 	require.NoError(t, postgres.Migrate(t.Context(), pool))
-	_, err := pool.Exec(t.Context(), somebody+`; CREATE SCHEMA other; CREATE TABLE other.users AS SELECT * FROM almanac.users;
+	_, err := pool.Exec(t.Context(), insertUser+`; CREATE SCHEMA other; CREATE TABLE other.users AS SELECT * FROM almanac.users;
 		CREATE TABLE other.series (LIKE almanac.series); CREATE TABLE other.history (LIKE almanac.history); CREATE TABLE other.leases (LIKE almanac.leases)`)
 	require.NoError(t, err)
 

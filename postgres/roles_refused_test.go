@@ -258,7 +258,7 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 	}
 	stored, err := c.store(t, "worker").Event(t.Context(), e.ID)
 	require.NoError(t, err)
-	require.Equal(t, e, stored, "nobody did anything to it")
+	require.Equal(t, e, stored, "nothing has changed it")
 }
 
 // The API ends events as CANCELLED. It cannot store that an event was delivered.

@@ -28,7 +28,7 @@ func TestGrantingRolesTwiceChangesNothing(t *testing.T) {
 	require.NotEqual(t, want, c.privileges(t))
 
 	c.run(t, "admin")
-	require.Equal(t, want, c.privileges(t), "what somebody added is taken back")
+	require.Equal(t, want, c.privileges(t), "privileges that were added by hand are revoked")
 	c.run(t, "owner")
 	require.Equal(t, want, c.privileges(t), "the owner may run it too")
 

@@ -15,11 +15,11 @@ import (
 )
 
 // statsOf returns the statistics. It fails the test if a statement reads a whole table or too many blocks.
-func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) ops.Stats {
+func statsOf(t *testing.T, pool *pgxpool.Pool, received *recorder) ops.Stats {
 	t.Helper()
-	heard.mu.Lock()
-	heard.asked = nil
-	heard.mu.Unlock()
+	received.mu.Lock()
+	received.asked = nil
+	received.mu.Unlock()
 	stats, err := mustStore(t, pool).Stats(t.Context())
 	require.NoError(t, err)
 	_, err = mustStore(t, pool).Retries(t.Context())
@@ -29,7 +29,7 @@ func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) ops.Stats {
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	_, err = tx.Exec(t.Context(), "SET LOCAL jit = off")
 	require.NoError(t, err)
-	for _, s := range slices.Clone(heard.asked) {
+	for _, s := range slices.Clone(received.asked) {
 		p, text := planOf(t, tx, "ANALYZE, BUFFERS, ", s)
 		require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
 		require.LessOrEqual(t, p.Hit+p.Read, 20_000, "%s\n%s", s.sql, text)
@@ -72,7 +72,7 @@ const spread = `
 	COMMIT`
 
 // requireStatsReadFewBlocks changes the events of a million rows, and requires bounded statistics of them.
-func requireStatsReadFewBlocks(t *testing.T, pool *pgxpool.Pool, heard *recorder) {
+func requireStatsReadFewBlocks(t *testing.T, pool *pgxpool.Pool, received *recorder) {
 	t.Helper()
 	run := func(statements ...string) {
 		t.Helper()
@@ -82,13 +82,13 @@ func requireStatsReadFewBlocks(t *testing.T, pool *pgxpool.Pool, heard *recorder
 		}
 	}
 	run(spread, "VACUUM FULL almanac.queue", "VACUUM FULL almanac.users", "VACUUM FULL almanac.series", "VACUUM almanac.queue")
-	requireEstimates(t, pool, statsOf(t, pool, heard))
+	requireEstimates(t, pool, statsOf(t, pool, received))
 	run("ANALYZE almanac.users, almanac.series, almanac.queue, almanac.history, almanac.leases")
-	requireEstimates(t, pool, statsOf(t, pool, heard))
+	requireEstimates(t, pool, statsOf(t, pool, received))
 	run(fewer, "VACUUM ANALYZE almanac.queue")
-	requireFewCounted(t, pool, statsOf(t, pool, heard))
+	requireFewCounted(t, pool, statsOf(t, pool, received))
 	run(retries, "VACUUM ANALYZE almanac.queue, almanac.unplanned")
-	statsOf(t, pool, heard)
+	statsOf(t, pool, received)
 	requireRetriesEstimated(t, pool)
 }
 

@@ -72,7 +72,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 		_, err = inside.RunOnce(t.Context(), almanac.RunOnceOptions{})
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		_, err = outside.User(t.Context(), enrolment.User.ID)
-		require.ErrorIs(t, err, almanac.ErrNotFound, "nobody sees what is not committed")
+		require.ErrorIs(t, err, almanac.ErrNotFound, "what is not committed is not seen")
 		require.NoError(t, finish(tx, t.Context()))
 		return enrolment.User
 	}
@@ -92,7 +92,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	require.NoError(t, err)
 	require.Len(t, found.Items, 1)
 	require.Equal(t, "America/New_York", found.Items[0].Zone)
-	require.Empty(t, told, "observers hear only of what is known to be committed")
+	require.Empty(t, told, "observers are told only of what is known to be committed")
 }
 
 func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
@@ -131,7 +131,7 @@ func TestTheServerEndsASilentTransaction(t *testing.T) {
 	silent, err := postgres.New(pool, postgres.WithTimeout(4*time.Second))
 	require.NoError(t, err)
 
-	free := errors.New("nobody called")
+	free := errors.New("no failure")
 	_, err = silent.EditUser(t.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

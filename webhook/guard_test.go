@@ -92,7 +92,7 @@ func TestDeliverDialsNoPrivateAddress(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrPermanent)
 	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
 	_, err = listener.Accept()
-	require.Error(t, err, "nobody knocked")
+	require.Error(t, err, "no connection was made")
 }
 
 // The standard library never uses a proxy for loopback. The URL therefore has a name that

@@ -71,7 +71,7 @@ func FuzzVerify(f *testing.F) {
 		h.Set(headerTimestamp, timestamp)
 		h.Set(headerSignature, signature)
 		if v.Verify(h, []byte(body), time.Unix(1774746000, 0)) == nil {
-			t.Errorf("accepted %q %q %q %q, which nobody signed", id, timestamp, signature, body)
+			t.Errorf("accepted %q %q %q %q, which has no valid signature", id, timestamp, signature, body)
 		}
 	})
 }

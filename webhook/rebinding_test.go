@@ -151,7 +151,7 @@ func TestDeliverChecksEveryAddressANameResolvesTo(t *testing.T) {
 
 			require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
 			_, err = listener.Accept()
-			require.Error(t, err, "nobody knocked")
+			require.Error(t, err, "no connection was made")
 		})
 	}
 }
@@ -176,5 +176,5 @@ func TestDeliverChecksNumericSpellingsOfAddresses(t *testing.T) {
 	}
 	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
 	_, err = listener.Accept()
-	require.Error(t, err, "nobody knocked")
+	require.Error(t, err, "no connection was made")
 }

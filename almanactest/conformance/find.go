@@ -165,7 +165,7 @@ func (k *kit) findUsers(f almanac.UserFilter, limit, most int) []uuid.UUID {
 		}
 		k.same("users on a page that is not the last", len(found.Items), limit)
 		if len(got) > most {
-			k.Fatalf("%+v finds somebody twice by %d", f, limit)
+			k.Fatalf("%+v finds a user twice by %d", f, limit)
 		}
 	}
 }

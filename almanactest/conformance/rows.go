@@ -18,10 +18,10 @@ var userRowCases = cases{
 	"CreateUser/stores no user without their events": func(k *kit) {
 		stored := k.newEvent()
 		for name, spoil := range map[string]func(*almanac.Event){
-			"type too long":  func(e *almanac.Event) { e.Type = strings.Repeat("x", 51) },
-			"no JSON":        func(e *almanac.Event) { e.Payload = json.RawMessage(`{`) },
-			"somebody's own": func(e *almanac.Event) { e.UserID = uuid.New() },
-			"id taken":       func(e *almanac.Event) { e.ID = stored.ID },
+			"type too long": func(e *almanac.Event) { e.Type = strings.Repeat("x", 51) },
+			"no JSON":       func(e *almanac.Event) { e.Payload = json.RawMessage(`{`) },
+			"another user":  func(e *almanac.Event) { e.UserID = uuid.New() },
+			"id taken":      func(e *almanac.Event) { e.ID = stored.ID },
 		} {
 			u := almanactest.User()
 			spoilt := k.event(u)

@@ -137,7 +137,7 @@ func newTab(t *testing.T, browser context.Context, l look) *tab {
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, script: l.script, expected: map[string]bool{}}
 	require.NoError(t, chromedp.Do(ctx)) // binds the tab to a context without a limit
-	require.NoError(t, chromedp.Listen(ctx, b.hear))
+	require.NoError(t, chromedp.Listen(ctx, b.record))
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -160,8 +160,8 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// hear records an event of the browser.
-func (b *tab) hear(event any) {
+// record records an event of the browser.
+func (b *tab) record(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {

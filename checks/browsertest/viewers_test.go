@@ -70,7 +70,7 @@ func TestTwoHundredViewersCostTheDatabaseNoMoreThanOne(t *testing.T) {
 			all := h.cost(t)
 			require.LessOrEqual(t, all, one+one/2, "queries of 200 viewers, and of one")
 			leave()
-			require.Eventually(t, func() bool { return h.cost(t) == 0 }, patience, time.Millisecond, "nobody looks")
+			require.Eventually(t, func() bool { return h.cost(t) == 0 }, patience, time.Millisecond, "no page is open")
 		})
 	}
 }

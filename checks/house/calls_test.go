@@ -20,7 +20,7 @@ func clockReaders() map[string]string {
 		"webhook/deliverer.go":            "a delivery takes its time",
 		"webhook/verify.go":               "a delivery arrives now",
 		"httpapi/health.go":               "an answer to a probe grows old",
-		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
+		"httpapi/limit.go":                "a rate is counted by the server that limits it",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/ahead.go":        "what was claimed ahead is kept until it is due",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",

@@ -63,7 +63,7 @@ func (f faults) test(t *testing.T) {
 		httpapi.WithLimit(func(*http.Request) (time.Duration, bool) { panic("limit") }),
 		httpapi.WithLiveness(func(context.Context) error { panic("liveness") }), httpapi.WithReadiness(func(context.Context) error { panic("readiness") }),
 	}
-	nobody := []httpapi.Option{
+	denied := []httpapi.Option{
 		httpapi.WithPrincipal(func(*http.Request) string { return "somebody" }),
 		httpapi.WithAuthorization(func(_ *http.Request, user uuid.UUID) (bool, error) { return user != uuid.Nil, nil }),
 	}
@@ -71,7 +71,7 @@ func (f faults) test(t *testing.T) {
 	guarded.auth = httpapi.BearerToken("secret")
 	away := openOffice(t, down{f.repository, context.DeadlineExceeded})
 	handlers := map[int]http.Handler{
-		400: f.open(f.office, t), 401: f.open(&guarded, t), 403: f.open(f.office, t, nobody...), 404: f.open(f.office, t),
+		400: f.open(f.office, t), 401: f.open(&guarded, t), 403: f.open(f.office, t, denied...), 404: f.open(f.office, t),
 		409: f.open(openOffice(t, locked{f.repository}), t), 412: f.open(f.office, t), 421: f.open(f.office, t),
 		428: f.open(f.office, t, httpapi.RequireIfMatch()), 429: f.open(f.office, t, full), 500: f.open(f.office, t, broken...),
 		503: f.open(away, t, httpapi.WithLiveness(refuse(errors.New("stuck")))),

@@ -28,7 +28,7 @@ func process(t *testing.T, env []string, args ...string) result {
 
 func TestExitCodesOfTheProgram(t *testing.T) {
 	t.Parallel()
-	const nobody = "DATABASE_URL=postgres://u:hunter2@127.0.0.1:1/x"
+	const unreachable = "DATABASE_URL=postgres://u:hunter2@127.0.0.1:1/x"
 	tests := map[string]struct {
 		env, args []string
 		want      int
@@ -39,7 +39,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		"when":                     {nil, []string{"when", "--zone", "Asia/Tokyo", "--rule", "monthly", "--on", "-1", "-n1"}, exitOK, "  WALL TIME ", ""},
 		"a rule that is refused":   {nil, []string{"when", "--zone", "America/New_York", "--from", "2026-03-08", "--at", "02:30", "--gap=reject"}, exitFailed, "", "almanac: clocks in America/New_York show "},
 		"a misspelt zone":          {nil, []string{"zone", "Asia/Tokio"}, exitUsage, "", `almanac: <name>: "Asia/Tokio" is not a known time zone; did you mean "Asia/Tokyo"?` + "\nTry \"almanac zone --help\".\n"},
-		"a database by variable":   {[]string{nobody}, []string{"zones", "reconcile"}, exitFailed, "", "almanac: failed to connect to `user=u database=x`"},
+		"a database by variable":   {[]string{unreachable}, []string{"zones", "reconcile"}, exitFailed, "", "almanac: failed to connect to `user=u database=x`"},
 		"a variable that is empty": {[]string{"DATABASE_URL="}, []string{"zones", "reconcile"}, exitUsage, "", "almanac: --database-url or DATABASE_URL is required\nTry \"almanac zones reconcile --help\".\n"},
 	}
 	for name, tt := range tests {

@@ -90,7 +90,7 @@ func vacuumFinding(kind, who string, seconds *float64, xids int64) finding {
 	advice := map[string]string{
 		"session":              "have it end its transaction, or end it with pg_terminate_backend; idle_in_transaction_session_timeout keeps it from happening again",
 		"prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED",
-		"replication slot":     "drop the slot if nobody uses it any more (pg_drop_replication_slot)",
+		"replication slot":     "drop the slot if no program uses it any more (pg_drop_replication_slot)",
 		"standby":              "see what it runs for so long; hot_standby_feedback has it hold back the primary",
 	}
 	return finding{Severity: warns, Text: fmt.Sprintf("%s %s has kept vacuum from removing dead rows %s", kind, who, since), Advice: advice[kind]}

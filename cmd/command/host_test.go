@@ -200,7 +200,7 @@ func TestImportPlansByTheHostsHandlers(t *testing.T) {
 	}
 
 	require.Equal(t, result{exitOK, "would store 2 users with 4 events; 0 rows refused\n", ""}, load("--dry-run"))
-	require.Zero(t, created, "nothing is stored, so nobody is notified")
+	require.Zero(t, created, "nothing is stored, so no observer is notified")
 	require.Equal(t, result{exitOK, "stored 2 users with 4 events; 0 users there already; 0 rows refused\n", ""}, load("--database-url", url))
 	require.Equal(t, 4, created)
 	pending, err := storeAt(t, url).Find(t.Context(), almanac.OfType("RENEWAL"), almanac.Page{})

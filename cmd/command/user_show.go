@@ -40,20 +40,20 @@ const sameAddress = 10
 // find returns the user. If several users have the e-mail address, the error lists their ids.
 func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User, error) {
 	q := userQuery{filters: []almanac.UserFilter{{ExternalID: o.User}}}
-	nobody := error(&almanac.NotFoundError{Kind: "user", ExternalID: o.User})
+	missing := error(&almanac.NotFoundError{Kind: "user", ExternalID: o.User})
 	if id, isID := parseID(o.User); isID {
-		q.id, nobody = id, &almanac.NotFoundError{Kind: "user", ID: id}
+		q.id, missing = id, &almanac.NotFoundError{Kind: "user", ID: id}
 	}
 	if strings.Contains(o.User, "@") {
 		q.filters = append(q.filters, almanac.UserFilter{Email: o.User})
-		nobody = fmt.Errorf("%w: no user with this external id or e-mail address", almanac.ErrNotFound)
+		missing = fmt.Errorf("%w: no user with this external id or e-mail address", almanac.ErrNotFound)
 	}
 	found, err := q.find(ctx, store, almanac.Page{Limit: sameAddress})
 	switch {
 	case err != nil:
 		return almanac.User{}, err
 	case len(found.Items) == 0:
-		return almanac.User{}, nobody
+		return almanac.User{}, missing
 	case len(found.Items) > 1:
 		ids := make([]string, len(found.Items))
 		for i, u := range found.Items {

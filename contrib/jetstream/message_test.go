@@ -150,7 +150,7 @@ func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
 	another := &outlet{Repository: notes, line: newLine(settings)}
 	notes.tokens = nil
 	require.NoError(t, another.renewWaiting(t.Context()))
-	require.Len(t, notes.tokens, 2, "whoever published it")
+	require.Len(t, notes.tokens, 2, "from each publisher")
 
 	stream, err := l.known(t.Context())
 	require.NoError(t, err)

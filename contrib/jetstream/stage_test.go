@@ -233,7 +233,7 @@ func (s *stage) settled(events []almanac.Event) []almanac.Event {
 		require.Equal(s, almanac.Completed, ended[i].Status)
 		require.NotEmpty(s, s.received.of(e), "what is COMPLETED was delivered")
 		for _, r := range s.received.of(e) {
-			require.Equal(s, string(ended[i].Payload), r.payload, "byte by byte, whoever delivers it")
+			require.Equal(s, string(ended[i].Payload), r.payload, "byte by byte, in each process")
 		}
 	}
 	return ended

@@ -195,7 +195,7 @@ func TestRcptOrData5yzIsPermanent(t *testing.T) {
 			is := newStage(t, d).attempt()
 			require.Equal(t, almanac.Failed, is.Status)
 			require.Contains(t, is.FailureReason, "mail: "+stage+": 55")
-			require.NotContains(t, is.FailureReason, "ada", "what is stored names nobody")
+			require.NotContains(t, is.FailureReason, "ada", "what is stored has no address")
 			require.Equal(t, []almanacmail.Verdict{almanacmail.Refused}, seen.verdicts())
 			require.NoError(t, d.Health())
 		})

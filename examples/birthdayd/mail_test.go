@@ -95,7 +95,7 @@ func TestGreetingsGoByMailInsteadOfWebhooks(t *testing.T) {
 
 	status, answer = p.send("POST", "/user", newborn(`{}`))
 	require.Equal(t, http.StatusCreated, status)
-	require.Nil(t, answer["nextBirthdayEvent"], "nobody is greeted by mail without an address")
+	require.Nil(t, answer["nextBirthdayEvent"], "a user without an address gets no mail")
 	require.Equal(t, 0, p.stop())
 }
 

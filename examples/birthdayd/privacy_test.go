@@ -24,27 +24,27 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// somebody is a user with distinctive data: no word of it occurs anywhere else.
-type somebody struct{ first, last, born, zone, hobby string }
+// person is a user with distinctive data: no word of it occurs anywhere else.
+type person struct{ first, last, born, zone, hobby string }
 
-func (s somebody) json() string {
+func (s person) json() string {
 	return fmt.Sprintf(`{"firstName":%q,"lastName":%q,"dateOfBirth":%q,"timezone":%q,"attributes":{"hobby":%[5]q},"locale":"de",
 		"email":"%[5]s@home.example","externalId":"id of %[5]s"}`, s.first, s.last, s.born, s.zone, s.hobby)
 }
 
 // The users, by the fate of their greeting.
 var (
-	served   = somebody{"Xanthippe", "Quillfeather", "1937-03-14", "Asia/Tokyo", "falconry-4417"}
-	unknown  = somebody{"Zebulon", "Ravenscroft", "1941-07-22", "America/Lima", "spelunking-8823"}
-	patient  = somebody{"Ottoline", "Vandersloot", "1946-10-05", "Europe/Oslo", "marquetry-5190"}
-	hungUp   = somebody{"Peregrine", "Abernathy", "1952-02-11", "Africa/Lagos", "bellringing-7306"}
-	babbled  = somebody{"Philomena", "Wigglesworth", "1957-05-30", "Asia/Dhaka", "taxidermy-2951"}
-	moved    = somebody{"Thaddeus", "Featherstone", "1963-08-17", "Asia/Seoul", "cryptography-6648"}
-	childish = somebody{"Ludmila", "Oberholtzer", "1968-12-03", "America/Bogota", "beekeeping-3372"} // the database refuses her successor
-	refusedP = somebody{"Gudrun", "Silberschatz", "1974-04-26", "Europe/Rome", "calligraphy-9085"}   // and hers
-	edited   = somebody{"Bartholomew", "Cholmondeley", "1979-09-09", "Asia/Manila", "ventriloquism-1764"}
-	edit     = somebody{"Cassiopeia", "Drinkwater", "1985-01-19", "Europe/Paris", "glassblowing-4029"}
-	deleted  = somebody{"Wilhelmina", "Zuckerkandl", "1990-06-28", "Asia/Dubai", "puppetry-8511"}
+	served   = person{"Xanthippe", "Quillfeather", "1937-03-14", "Asia/Tokyo", "falconry-4417"}
+	unknown  = person{"Zebulon", "Ravenscroft", "1941-07-22", "America/Lima", "spelunking-8823"}
+	patient  = person{"Ottoline", "Vandersloot", "1946-10-05", "Europe/Oslo", "marquetry-5190"}
+	hungUp   = person{"Peregrine", "Abernathy", "1952-02-11", "Africa/Lagos", "bellringing-7306"}
+	babbled  = person{"Philomena", "Wigglesworth", "1957-05-30", "Asia/Dhaka", "taxidermy-2951"}
+	moved    = person{"Thaddeus", "Featherstone", "1963-08-17", "Asia/Seoul", "cryptography-6648"}
+	childish = person{"Ludmila", "Oberholtzer", "1968-12-03", "America/Bogota", "beekeeping-3372"} // the database refuses her successor
+	refusedP = person{"Gudrun", "Silberschatz", "1974-04-26", "Europe/Rome", "calligraphy-9085"}   // and hers
+	edited   = person{"Bartholomew", "Cholmondeley", "1979-09-09", "Asia/Manila", "ventriloquism-1764"}
+	edit     = person{"Cassiopeia", "Drinkwater", "1985-01-19", "Europe/Paris", "glassblowing-4029"}
+	deleted  = person{"Wilhelmina", "Zuckerkandl", "1990-06-28", "Asia/Dubai", "puppetry-8511"}
 )
 
 const (
@@ -60,7 +60,7 @@ func TestNothingPersonalIsWritten(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, format)
-			for _, s := range []somebody{served, unknown, patient, hungUp, babbled, moved, childish} {
+			for _, s := range []person{served, unknown, patient, hungUp, babbled, moved, childish} {
 				w.enrol(s)
 			}
 			w.insult()
@@ -152,7 +152,7 @@ func newWitness(t *testing.T, format string) *witness {
 }
 
 func (w *witness) collectSecrets(address string) {
-	for _, s := range []somebody{served, unknown, patient, hungUp, babbled, moved, childish, refusedP, edited, edit, deleted} {
+	for _, s := range []person{served, unknown, patient, hungUp, babbled, moved, childish, refusedP, edited, edit, deleted} {
 		w.secrets = append(w.secrets, s.first, s.last, s.born, strings.ReplaceAll(s.born, "-", ""), s.hobby)
 	}
 	bare := strings.TrimPrefix(secret, "whsec_")
@@ -176,7 +176,7 @@ func indiscreet() http.Handler {
 	busy := true
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // a truncated body matches no user
-		about := func(s somebody) bool { return strings.Contains(string(body), s.last) }
+		about := func(s person) bool { return strings.Contains(string(body), s.last) }
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -229,7 +229,7 @@ func (w *witness) ask(method, path, body string) (status int, location string) {
 	return response.StatusCode, response.Header.Get("Location")
 }
 
-func (w *witness) enrol(s somebody) (location string) {
+func (w *witness) enrol(s person) (location string) {
 	w.t.Helper()
 	status, location := w.ask("POST", "/user", s.json())
 	require.Equal(w.t, http.StatusCreated, status)
@@ -298,7 +298,7 @@ func (w *witness) keep() {
 }
 
 // forbidSuccessor makes the database refuse the successor of a user's event.
-func (w *witness) forbidSuccessor(s somebody) {
+func (w *witness) forbidSuccessor(s person) {
 	w.t.Helper()
 	key := w.column("SELECT e.occurrence_key FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id WHERE u.last_name = '" + s.last + "'")[0]
 	w.exec("ALTER TABLE almanac.series ADD CONSTRAINT childless CHECK (delivery_payload::text NOT LIKE '%" + s.last + "%' OR occurrence_key = '" + key + "')")

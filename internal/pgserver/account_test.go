@@ -18,7 +18,7 @@ import (
 
 func TestRun_returnsTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
-	gaveUp := errors.New("nobody needs it any more")
+	gaveUp := errors.New("no test needs it any more")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gaveUp)
 	_, early := pgserver.Run(ctx, "/bin/sh", "-c", "exit 3")
