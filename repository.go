@@ -138,8 +138,9 @@ type MaintenanceRepository interface {
 	//
 	// Then the series of these users have stalled no longer, even if no event was stored.
 	// The series that plan returns in again have stalled further, with the new Error,
-	// Failures and RetryAt. If an event of a user cannot be stored, no event of the user is,
-	// and all these series of the user have stalled further ([StalledSeries].Again). Locked
+	// Failures and RetryAt. If an event of a user cannot be stored, or that takes too long, no
+	// event of the user is stored, and all these series of the user have stalled further
+	// ([StalledSeries].Again). Locked
 	// users and series are left out and stay as they are.
 	//
 	// AddSuccessors returns an error of plan unchanged. With an error, the result has what was

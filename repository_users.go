@@ -72,8 +72,9 @@ type UserRepository interface {
 	// series of the type, and stores the events that plan returns. An event is left out
 	// if its series has an open event, or a used key of the same unit that is not lower.
 	//
-	// If an event of a user cannot be stored, no event of the user is. The user is in
-	// Refused, and does not affect the others.
+	// If an event of a user cannot be stored, or that takes too long, no event of the user
+	// is stored. The user is in Refused, and does not affect the others. If it takes too long
+	// for every user, AddEvents fails and refuses nobody.
 	//
 	// AddEvents returns an error of plan unchanged. With an error, the result has what was
 	// stored before it. Plan must be quick and must not use the repository. It is called again if it returns an event

@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/backoff"
+	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/isolate"
 	"github.com/almanac-go/almanac/internal/program"
@@ -25,6 +26,7 @@ type running struct {
 	miswired sync.Map                // noDelivererError → true, for the errors that were logged
 	zones    *zoneFollower           // of RunOnce; only the active pass uses it
 	host     *isolate.Group
+	stalled  engine.CallSize // of planStalled, which alone uses it; passes of RunOnce continue with it
 }
 
 // wake makes all engines search from the beginning, because the caller does not know

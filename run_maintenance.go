@@ -163,6 +163,9 @@ const stalledPage = 100
 func (w *worker) planStalled(ctx context.Context) error {
 	var errs []error
 	for _, eventType := range w.registry.EventTypes() {
+		if ctx.Err() != nil {
+			break
+		}
 		h, err := w.registry.Handler(eventType)
 		if err == nil {
 			err = w.planStalledOf(ctx, h)
@@ -172,18 +175,25 @@ func (w *worker) planStalled(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// planStalledOf plans the stalled series of one type, one page of users at a time.
+// planStalledOf plans the stalled series of one type, one page of users at a time. After a
+// failure the next round has fewer users in a page. So a user who takes too long is found,
+// also if that takes longer than a round.
 func (w *worker) planStalledOf(ctx context.Context, h EventHandler) error {
 	zones, err := w.zoneView(ctx)
 	if err != nil {
 		return err
 	}
-	for page := (Page{Limit: stalledPage}); ; {
-		added, err := w.repository.AddSuccessors(ctx, h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error) {
-			for _, p := range w.planAllStalled(h, users, now) {
-				events, again = append(events, p.events...), append(again, p.again...)
-			}
-			return zones.stampAll(events), again, nil
+	planAll := func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error) {
+		for _, p := range w.planAllStalled(h, users, now) {
+			events, again = append(events, p.events...), append(again, p.again...)
+		}
+		return zones.stampAll(events), again, nil
+	}
+	for after := Cursor(""); ; {
+		var added AddEventsResult
+		err := w.running.stalled.Call(stalledPage, w.lease/3, func(n int) (err error) {
+			added, err = w.repository.AddSuccessors(ctx, h.EventType(), Page{Limit: n, After: after}, planAll)
+			return err
 		})
 		for _, s := range added.Stalled {
 			w.log.WarnContext(ctx, "stalled series not planned", slog.String("event_type", s.Series.Type), slog.String("series", s.Series.Name),
@@ -191,7 +201,7 @@ func (w *worker) planStalledOf(ctx context.Context, h EventHandler) error {
 		}
 		w.notifyEvents(ctx, EventCreated, added.Events)
 		w.running.wakeFor(added.Events...)
-		if page.After = added.Next; err != nil || page.After == "" {
+		if after = added.Next; err != nil || after == "" {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package almanac
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +49,7 @@ type worker struct {
 	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
-	step     int // how many events of expired leases to release in one call; only releaseExpired uses it
+	releases engine.CallSize // of releaseExpired, which alone uses it
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -341,24 +340,21 @@ func (w *worker) soon(e Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }
 
-// releaseExpired releases the events of processes that died. After a failure it halves
-// the number of events in one call, because the call may have taken too long.
+// releaseExpired releases the events of processes that died.
 func (w *worker) releaseExpired(ctx context.Context) error {
 	for {
-		w.step = cmp.Or(w.step, sweepEvents)
-		events, err := w.repository.ReleaseExpired(ctx, w.step)
+		var events []Event
+		err := w.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
+			events, err = w.repository.ReleaseExpired(ctx, n)
+			return err
+		})
 		w.notifyReleased(ctx, events, AfterCrash)
 		if len(events) > 0 {
 			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
 			w.running.wakeFor(events...)
 		}
-		if err != nil {
-			w.step = max(w.step/2, 1)
+		if err != nil || len(events) == 0 {
 			return err
-		}
-		if len(events) == 0 {
-			w.step = sweepEvents
-			return nil
 		}
 	}
 }

@@ -194,6 +194,9 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	if err != nil {
 		return nil, added, err
 	}
+	refused = slices.DeleteFunc(refused, func(was Refusal) bool { // they were planned, but not in the last attempt
+		return slices.Contains(added.Locked, was.UserID) || slices.ContainsFunc(added.Refused, func(r Refusal) bool { return r.UserID == was.UserID })
+	})
 	return append(refused, added.Refused...), added, nil
 }
 

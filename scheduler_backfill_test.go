@@ -86,6 +86,44 @@ func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
 	}
 }
 
+// twice is a repository that plans for a page, and once more without the users who are locked by then.
+type twice struct{ almanac.Repository }
+
+func (r twice) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
+	added, err := r.Repository.AddEvents(ctx, eventType, page, plan)
+	if page.Limit > 1 {
+		for _, u := range added.Events {
+			if _, err := plan(nil, u.CreatedAt); err != nil {
+				return added, err
+			}
+		}
+		users, err := r.FindUsers(ctx, almanac.UserFilter{}, almanac.Page{})
+		if err != nil {
+			return added, err
+		}
+		added.Locked = append(added.Locked, users.Items[0].ID)
+	}
+	return added, err
+}
+
+// The handler refused a user in the first attempt. In the second one the user was locked, so Backfill tries the user again.
+func TestBackfillRefusesNoUserTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(twice{almanactest.NewRepository(nil)})
+		users := folk(3)
+		users[0].FirstName = "Bad"
+		_, err := w.scheduler(t, almanac.Birthday{}).CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+		require.NoError(t, err)
+
+		done, err := w.scheduler(t, choosy{}).Backfill(t.Context(), "CHOOSY", almanac.BackfillOptions{})
+
+		require.NoError(t, err)
+		require.Len(t, done.Refused, 1)
+		require.ErrorContains(t, done.Refused[0].Err, "bad")
+	})
+}
+
 func TestBackfillKeepsItsRateAndContinuesFromItsCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ type planEvents = func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)
 
 // AddEvents stores events for a page of users, and locks the users meanwhile. It waits for no lock
 // of another transaction: users that are locked, or have a locked series, are returned in Locked.
-// Users whose events the database refuses are returned in Refused.
+// Users whose events the database refuses, or who take too long, are returned in Refused.
 func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
@@ -32,9 +32,11 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		return almanac.AddEventsResult{}, err
 	}
 	added, err := addInHalves(ids, func(users []uuid.UUID) (almanac.AddEventsResult, error) {
-		added, err := s.addEvents(ctx, eventType, users, plan)
-		if len(users) == 1 && refused(err) {
-			return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: users[0], Err: err}}}, nil
+		return s.addEvents(ctx, eventType, users, plan)
+	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
+		added, err := s.addEvents(ctx, eventType, []uuid.UUID{user}, planNothing)
+		if added.Users > 0 {
+			added.Refused = []almanac.Refusal{{UserID: user, Err: cause}}
 		}
 		return added, err
 	})
@@ -43,6 +45,9 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 	}
 	return added, err
 }
+
+// planNothing is a plan without events. It shows that the rest of the transaction works.
+func planNothing([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { return nil, nil }
 
 // addEvents stores events for users in one transaction.
 func (s *Store) addEvents(ctx context.Context, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {

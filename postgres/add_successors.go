@@ -34,11 +34,9 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	}
 	users := distinct(column(waiting, func(a attempt) uuid.UUID { return a.user }))
 	added, err := addInHalves(users, func(users []uuid.UUID) (almanac.AddEventsResult, error) {
-		added, err := s.addSuccessors(ctx, eventType, users, plan)
-		if len(users) == 1 && (refused(err) || tookTooLong(err)) {
-			return s.addSuccessors(ctx, eventType, users, planNone(err))
-		}
-		return added, err
+		return s.addSuccessors(ctx, eventType, users, plan)
+	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
+		return s.addSuccessors(ctx, eventType, []uuid.UUID{user}, planNone(cause))
 	})
 	if err == nil && len(waiting) == limit {
 		added.Next = waiting[limit-1].cursor()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -236,6 +237,100 @@ func TestSweepPlansFewerUsersAfterAPlanThatTookTooLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, added.Events, len(ids))
 	requireOneOpen(t, pool, len(ids))
+}
+
+// To find the one user who takes too long takes longer than a pass has. The others are planned meanwhile, and a later
+// pass goes on with fewer users.
+func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	ids := unplanned(t, mustStore(t, pool), 32)
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
+		CREATE TRIGGER sleep BEFORE INSERT OR UPDATE ON almanac.series FOR EACH ROW
+		WHEN (NEW.user_id = '%s' AND NEW.event_id IS NOT NULL) EXECUTE FUNCTION public.sleep()`, ids[0]))
+	require.NoError(t, err)
+	store, err := postgres.New(pool, postgres.WithTimeout(500*time.Millisecond))
+	require.NoError(t, err)
+	s := newScheduler(t, store)
+	var stalled []almanac.StalledSeries
+	for pass := 0; len(stalled) != 1 || stalled[0].Failures == 0; pass++ {
+		require.Less(t, pass, 40, "passes")
+		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{Within: 3200 * time.Millisecond}) // a quarter is for maintenance
+		require.NoError(t, err)
+		stalled, err = mustStore(t, pool).Stalled(t.Context(), uuid.Nil, 0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, ids[0], stalled[0].UserID)
+	open, err := mustStore(t, pool).Count(t.Context(), almanac.InStatus(almanac.Pending))
+	require.NoError(t, err)
+	require.Equal(t, len(ids)-1, open)
+}
+
+// What takes too long for one user is that user's matter, also if no other user is left to be stored. What takes too
+// long for all is not.
+func TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ users, slow, refused int }{
+		"one of many": {9, 1, 1}, "two of many": {9, 2, 2}, "the only one": {1, 1, 1}, "all": {9, 9, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store := mustStore(t, pool)
+			var ids []uuid.UUID
+			for range c.users {
+				created, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+				require.NoError(t, err)
+				ids = append(ids, created.User.ID)
+			}
+			_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+				CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; END $$;
+				CREATE TRIGGER refuse BEFORE INSERT ON almanac.series FOR EACH ROW WHEN (NEW.user_id >= '%s') EXECUTE FUNCTION public.refuse()`,
+				raise("57014"), ids[c.users-c.slow]))
+			require.NoError(t, err)
+			registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }})
+			require.NoError(t, err)
+			s, err := almanac.NewScheduler(store, registry)
+			require.NoError(t, err)
+
+			done, err := s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
+
+			require.Len(t, done.Refused, c.refused)
+			if c.refused == 0 {
+				require.ErrorContains(t, err, "57014")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []int{c.users, c.users - c.slow}, []int{done.Users, done.Events})
+			for _, one := range done.Refused {
+				require.Contains(t, ids[c.users-c.slow:], one.UserID)
+				require.ErrorContains(t, one.Err, "57014")
+			}
+		})
+	}
+}
+
+// An error of the host's planning code is none of the database's, whatever it looks like.
+func TestAddReturnsErrorsOfThePlanUnchanged(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store := mustStore(t, pool)
+	unplanned(t, store, 2)
+	for _, failed := range []error{context.DeadlineExceeded, &pgconn.PgError{Code: "57014"}, &pgconn.PgError{Code: "23505"}} {
+		calls := 0
+		_, err := store.AddSuccessors(t.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			calls++
+			return nil, nil, failed
+		})
+		require.Equal(t, failed, err)
+		_, err = store.AddEvents(t.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
+			calls++
+			return nil, failed
+		})
+		require.Equal(t, failed, err)
+		require.Equal(t, 2, calls)
+	}
 }
 
 // Backfill reports the users whom the handler refuses and those whom the database refuses.

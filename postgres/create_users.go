@@ -17,8 +17,8 @@ import (
 
 // CreateUsers stores users with their first events, in one transaction, with one statement for
 // all users and one for all events. It stores each half of the list separately, and again the
-// halves of a half, in these cases: the database refuses a row, a statement takes longer than the
-// database allows, or a statement waits for another transaction that stores one of the users. It
+// halves of a half, in these cases: the database refuses a row, the transaction takes too long, or a
+// statement waits for another transaction that stores one of the users. It
 // stores a user whose external id an earlier user of the list has in a later transaction, so that
 // the earlier user gets it.
 func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
@@ -44,7 +44,7 @@ func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) 
 	}
 	stored, err := s.createTogether(ctx, users)
 	switch {
-	case len(users) > 1 && (refused(err) || stateOf(err) == queryCanceled || errors.Is(err, almanac.ErrLocked)):
+	case len(users) > 1 && (refused(err) || tookTooLong(err) || errors.Is(err, almanac.ErrLocked)):
 		return inParts(users, (len(users)+1)/2, func(half []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 			return s.createMany(ctx, half)
 		})

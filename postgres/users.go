@@ -153,13 +153,13 @@ func (s *Store) removeHidden(ctx context.Context) error {
 	if err != nil || len(hidden) == 0 {
 		return err
 	}
-	if err = s.removeUsers(ctx, hidden); !refused(err) && stateOf(err) != queryCanceled || len(hidden) == 1 {
+	if err = s.removeUsers(ctx, hidden); !refused(err) && !tookTooLong(err) || len(hidden) == 1 {
 		return err
 	}
 	var errs []error
 	for _, id := range hidden {
 		err := s.removeUsers(ctx, []uuid.UUID{id})
-		if err != nil && !refused(err) {
+		if err != nil && !refused(err) && !tookTooLong(err) {
 			return err
 		}
 		errs = append(errs, err)

@@ -29,6 +29,7 @@ func clockReaders() map[string]string {
 		"internal/engine/lease.go":        "a lease that is over is not worked on",
 		"internal/engine/postpone.go":     "results that wait are tried again after a while",
 		"internal/engine/renew.go":        "leases are renewed in time",
+		"internal/engine/size.go":         "a quick call may be followed by a larger one",
 		"internal/engine/settle.go":       "settling is tried again until a deadline",
 		"internal/pgserver/postmaster.go": "patience with a server that starts or stops",
 		"dashboard/dashboard.go":          "what all viewers share grows old",

@@ -137,7 +137,7 @@ var claims = []mutation{
 	{
 		promise: "W4: recovery takes bounded memory", in: seeds,
 		file: "run_work.go",
-		old:  "w.step = cmp.Or(w.step, sweepEvents)", new: "w.step = cmp.Or(w.step, 1<<30)",
+		old:  "w.releases.Call(sweepEvents,", new: "w.releases.Call(1<<30,",
 		test: ". TestTheSweepReleasesABoundedNumberOfEventsAtATime",
 	},
 	{

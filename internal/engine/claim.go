@@ -35,7 +35,7 @@ type claimer[T any] struct {
 	r      *run[T]
 	holder *holder[T]
 	claims int // calls of Claim that failed in a row
-	size   callSize
+	size   CallSize
 	looks  int   // calls of Until that failed in a row
 	empty  int   // claims in a row that got nothing although something was due
 	err    error // why once failed
@@ -75,7 +75,7 @@ func (c *claimer[T]) claimSize(n int) int {
 	if most := c.r.Settings.MaxClaim; most > 0 {
 		n = min(n, most)
 	}
-	return c.size.of(n)
+	return c.size.Of(n)
 }
 
 // claim takes at most n items and starts those that are due. It returns how many it got. On
@@ -83,7 +83,7 @@ func (c *claimer[T]) claimSize(n int) int {
 func (c *claimer[T]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
 	asked := time.Now()
 	got, err := c.take(work, n, take)
-	c.size.note(n, time.Since(asked) < c.r.call()/4, err)
+	c.size.Note(n, asked, c.r.call(), err)
 	if err == nil {
 		c.claims = 0
 		return got, true

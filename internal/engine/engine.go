@@ -74,10 +74,11 @@ type Engine[T any] struct {
 	// because another transaction has locked their rows. The engine retries these
 	// separately, so they delay neither the other results nor the claims.
 	//
-	// An error means that the engine retries the same batch after Settings.Backoff, while
-	// its leases last. With a single settler, nothing behind that batch is stored before
-	// it. Settle must therefore put aside a result that the store will never take, and
-	// return nil for it. The same holds for a result whose lease has passed to another
+	// An error means that the engine retries the results of the batch after
+	// Settings.Backoff, while their leases last: fewer in a call, and the others first. A
+	// result that fails alone while others can be stored is retried separately, too. Even
+	// so, Settle must put aside a result that the store will never take, and return nil for
+	// it. The same holds for a result whose lease has passed to another
 	// process: results reach Settle also after their lease is lost. An error may hide a
 	// success (a connection that broke during the commit), so storing a result twice must
 	// be harmless.
@@ -215,7 +216,7 @@ func (e *Engine[T]) Run(ctx context.Context) error {
 
 	var actors actorGroup
 	holder := newHolder(r)
-	claimer := &claimer[T]{r: r, holder: holder, size: callSize{full: r.slots.size}}
+	claimer := &claimer[T]{r: r, holder: holder}
 	actors.all.Go(func() { // when Claim ends the goroutine, the holder releases what it holds
 		defer r.busy.leave()
 		defer close(holder.incoming)
@@ -230,7 +231,7 @@ func (e *Engine[T]) Run(ctx context.Context) error {
 	settlers, gathering := make([]settler[T], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
 	var settling actorGroup
 	for i := range settlers {
-		settlers[i] = settler[T]{r: r, tracker: &r.settling[i], gathering: gathering, size: callSize{full: e.Settings.Batch}}
+		settlers[i] = settler[T]{r: r, tracker: &r.settling[i], gathering: gathering, works: e.Settings.Once}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
 	settled := make(chan struct{}) // closed when no result can be postponed any more
@@ -302,7 +303,7 @@ func newRun[T any](e *Engine[T], stopped <-chan struct{}) *run[T] {
 		trackers: trackers{settling: make([]tracker, settlers+1), tasks: make([]tracker, len(e.Tasks))},
 	}
 	r.runners = &runners[T]{r: r}
-	r.postponer = &postponer[T]{settler: settler[T]{r: r, tracker: &r.settling[settlers], size: callSize{full: e.Settings.Batch}}}
+	r.postponer = &postponer[T]{settler: settler[T]{r: r, tracker: &r.settling[settlers]}}
 	return r
 }
 

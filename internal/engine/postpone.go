@@ -21,8 +21,8 @@ const maxPostponed = 10_000
 // errPostponed is the reason for which postponed results are discarded.
 var errPostponed = errors.New("engine: the store could not take them yet")
 
-// postponer keeps the results that the store cannot take yet because another transaction
-// has locked their rows. It retries them itself, so neither the settlers nor the slots wait
+// postponer keeps the results that the store cannot take yet, because another transaction
+// has locked their rows or because they take too long. It retries them itself, so neither the settlers nor the slots wait
 // for them. Their leases are renewed meanwhile.
 type postponer[T any] struct {
 	settler settler[T]
@@ -40,12 +40,13 @@ type postponed[T any] struct {
 	tries int           // that failed
 }
 
-// add takes results that a settler could not store.
-func (p *postponer[T]) add(batch []finished[T]) {
+// add takes results that a settler could not store. If free is true, it frees their slots, unless too
+// many results are postponed.
+func (p *postponer[T]) add(batch []finished[T], free bool) {
 	again := time.Now().Add(firstRetry)
 	p.mu.Lock()
 	for _, o := range batch {
-		if len(p.waiting) < maxPostponed {
+		if free && len(p.waiting) < maxPostponed {
 			o.slotless = true
 			p.settler.r.slots.put(1)
 		}
@@ -84,7 +85,7 @@ func (p *postponer[T]) run(ctx context.Context, over <-chan struct{}) {
 func (p *postponer[T]) due(now time.Time) (batch []postponed[T], wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := p.settler.size.of(p.settler.r.Settings.Batch)
+	most := p.settler.size.Of(p.settler.r.Settings.Batch)
 	kept := p.waiting[:0]
 	for _, one := range p.waiting {
 		if !now.Before(one.again) && len(batch) < most {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,8 @@ type settler[T any] struct {
 	r         *run[T]
 	tracker   *tracker
 	gathering chan struct{} // full while one of the settlers gathers
-	size      callSize
+	size      CallSize
+	works     bool      // whether a call has succeeded since a result was postponed because it failed alone
 	limit     time.Time // when to stop trying, once no more results come; zero before
 	err       error     // returned by Run: results discarded since Run was asked to stop
 }
@@ -47,7 +49,7 @@ func (s *settler[T]) gather() []finished[T] {
 	}
 	linger := time.NewTimer(s.r.Settings.Linger)
 	defer linger.Stop()
-	for len(batch) < cap(batch) {
+	for len(batch) < s.r.Settings.Batch {
 		select {
 		case o := <-s.r.results:
 			batch = append(batch, o)
@@ -62,7 +64,7 @@ func (s *settler[T]) gather() []finished[T] {
 
 // fill adds the results that are ready.
 func (s *settler[T]) fill(batch []finished[T]) []finished[T] {
-	for len(batch) < cap(batch) {
+	for len(batch) < s.r.Settings.Batch {
 		select {
 		case o := <-s.r.results:
 			batch = append(batch, o)
@@ -74,13 +76,15 @@ func (s *settler[T]) fill(batch []finished[T]) []finished[T] {
 }
 
 // settle stores batch, in one call unless a call has failed, and frees its slots. It tries
-// again until all results are stored or discarded.
+// again until all results are stored, postponed or discarded. The results of a failed call
+// come after the others. A result that fails alone is postponed with its slot if the store
+// works: then it may take too long in every call.
 func (s *settler[T]) settle(ctx context.Context, batch []finished[T]) {
-	defer s.tracker.idle() // the batch is stored or discarded
+	defer s.tracker.idle() // nothing of the batch is left
 	failures := 0
 	for len(batch) > 0 {
 		s.checkLast()
-		n := s.size.of(len(batch))
+		n := s.size.Of(len(batch))
 		later, err := s.try(ctx, batch[:n])
 		if err == nil {
 			s.checkLast()
@@ -90,12 +94,19 @@ func (s *settler[T]) settle(ctx context.Context, batch []finished[T]) {
 			left, stored := split(batch[:n], later)
 			s.free(stored)
 			if len(left) > 0 {
-				s.r.postponer.add(left)
+				s.r.postponer.add(left, true)
 			}
-			batch, failures = batch[n:], 0
+			batch, failures, s.works = batch[n:], 0, true
 			continue
 		}
 
+		failed := batch[:n]
+		if n == 1 && s.works {
+			s.r.log.WarnContext(ctx, "settle failed", "error", err, "results", 1, "retry_in", firstRetry)
+			s.r.postponer.add(failed, false)
+			failed, s.works = nil, false // postpones no more than one if the store fails from now on
+		}
+		batch = slices.Concat(batch[n:], failed)
 		batch = s.discard(ctx, batch, err)
 		if len(batch) == 0 {
 			return
@@ -123,7 +134,7 @@ func (s *settler[T]) try(ctx context.Context, batch []finished[T]) (later []int,
 	s.tracker.try()
 	asked := time.Now()
 	later, err = s.r.Settle(ctx, results)
-	s.size.note(len(batch), time.Since(asked) < s.r.call()/4, err)
+	s.size.Note(len(batch), asked, s.r.call(), err)
 	s.tracker.tried(err)
 	return later, err
 }

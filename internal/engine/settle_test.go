@@ -202,6 +202,78 @@ func TestSettle_discardsOnlyResultsWhoseLeaseHasEnded(t *testing.T) {
 	})
 }
 
+// A result that takes too long in every call delays no other result, whatever else is claimed
+// later.
+func TestSettle_storesTheOthersWhenOneResultTakesTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		const items = 40
+		slow := map[int]bool{0: true, 7: true}
+		for id := range items {
+			s.add(soon(id, 0, 0))
+		}
+		e := s.engine()
+		e.Settings.Slots, e.Settings.Batch = items, items
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
+			if slices.ContainsFunc(results, func(r item) bool { return slow[r.id] }) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return s.settle(ctx, results)
+		}
+		stop := begin(t, e)
+		s.pass(3 * time.Minute)
+		if got := len(s.settled); got != items-len(slow) {
+			t.Errorf("%d settled beside two that take too long, want %d", got, items-len(slow))
+		}
+		for id := range 10 * items {
+			s.add(soon(items+id, 0, 0))
+		}
+		s.pass(time.Minute)
+		if got := len(s.settled); got != 11*items-len(slow) {
+			t.Errorf("%d settled, want those that were claimed later, too", got)
+		}
+		clear(slow)
+		s.pass(time.Minute)
+		if got := len(s.settled); got != 11*items {
+			t.Errorf("%d settled, want all", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// A store that takes longer than a quarter of its timeout for every call gets all results in one
+// call again, some time after an outage.
+func TestSettle_storesMoreResultsAgainUnderSteadyLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const items = 64
+		s := newStore()
+		var sizes []int
+		e := s.engine()
+		e.Settings.Slots, e.Settings.Batch, e.Settings.Linger = items, items, time.Second
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
+			sizes = append(sizes, len(results))
+			if s.now() < time.Minute {
+				return nil, errStore
+			}
+			time.Sleep(e.Leases.TTL / 9) // a third of the timeout
+			return s.settle(ctx, results)
+		}
+		for id := range 100 * items {
+			s.add(soon(id, 0, 0))
+		}
+		stop := begin(t, e)
+		s.pass(10 * time.Minute)
+		if smallest, last := slices.Min(sizes), slices.Max(sizes[len(sizes)-20:]); smallest != 1 || last != items {
+			t.Errorf("calls with %v results, want 1 in the outage and %d later", sizes, items)
+		}
+		s.pass(20 * time.Minute)
+		stopClean(t, stop)
+	})
+}
+
 // A call with many results exceeds its deadline, for example because their successors take long
 // to plan. Calls with fewer results make progress.
 func TestSettle_storesFewerResultsAfterACallThatTookTooLong(t *testing.T) {
