@@ -47,7 +47,7 @@ var sameClocks = []string{"Europe/Berlin", "Europe/Paris", "Europe/Rome", "Europ
 // and it follows the user's last edit.
 func TestEditsNeverRaceASuccessorIntoTheOldZone(t *testing.T) {
 	t.Parallel()
-	const people, deliveries = 12, 60
+	const people, deliveries = 12, 40
 	pool := pgtest.Pool(t, pgtest.MaxConns(16))
 	store, err := postgres.New(pool)
 	require.NoError(t, err)

@@ -23,15 +23,15 @@ const abandon = `
 	SELECT gen_random_uuid(), 'dead', array_agg(series_id), array_agg(event_id), array_agg(1), now() - interval '2 minutes', now() - interval '1 minute'
 	FROM numbered GROUP BY batch`
 
-// Dead workers leave 20,000 events behind in full leases, and 10,000 in one. No step releases more than it was asked for, each is
+// Dead workers leave 6000 events behind in leases of several steps, and 3000 in one. No step releases more than it was asked for, each is
 // within the deadline of one operation, and all events come back. The row "recovery" of bench does the same with a million.
 func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
 	t.Parallel()
-	const large, many, step = 10_000, 20_000, 1000
+	const large, many, step = 3000, 6000, 300
 	pool := pgtest.ReusedPool(t)
 	_, err := pool.Exec(t.Context(), owePeople, large+many)
 	require.NoError(t, err)
-	for _, part := range []struct{ events, lease int }{{large, large}, {many, 2000}} {
+	for _, part := range []struct{ events, lease int }{{large, large}, {many, 600}} {
 		_, err = pool.Exec(t.Context(), abandon, part.events, part.lease)
 		require.NoError(t, err)
 	}

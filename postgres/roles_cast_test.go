@@ -28,16 +28,22 @@ type cast struct {
 	pools  map[string]*pgxpool.Pool // by the part of the role's name after the prefix; "" is the role that runs the tests
 }
 
-// newCast takes an empty database the way that roles.sql describes: the roles, the
-// migrations as the owner, the grants. It does so as a role that is no superuser.
+// newCast grants the roles on a migrated database.
 func newCast(t *testing.T) *cast {
+	t.Helper()
+	c := castOn(t, pgtest.URL(t))
+	c.run(t, "")
+	c.hireAll(t, "")
+	return c
+}
+
+// documented takes an empty database the way that roles.sql describes: the roles, the migrations as the owner, the
+// grants. It does so as a role that is no superuser.
+func documented(t *testing.T) *cast {
 	t.Helper()
 	c := auditioned(t)
 	c.run(t, "admin")
-	for _, role := range []string{"owner", "worker", "api", "operator", "relay", "reader"} {
-		c.hire(t, role, "IN ROLE "+c.prefix+role)
-	}
-	c.exec(t, "admin", "ALTER ROLE "+c.prefix+"owner_login SET role = '"+c.prefix+"owner'")
+	c.hireAll(t, "admin")
 	require.NoError(t, postgres.Migrate(t.Context(), c.pools["owner"]))
 	c.run(t, "admin")
 	return c
@@ -46,23 +52,35 @@ func newCast(t *testing.T) *cast {
 // auditioned returns an empty database with an administrator, and no roles yet.
 func auditioned(t *testing.T) *cast {
 	t.Helper()
-	u, err := url.Parse(pgtest.Direct(t, pgtest.EmptyURL(t))) // a pooler keeps sessions with other settings
+	c := castOn(t, pgtest.EmptyURL(t))
+	c.hire(t, "", "admin", "CREATEROLE")
+	c.exec(t, "", "GRANT CREATE ON DATABASE "+strings.TrimPrefix(c.url.Path, "/")+" TO "+c.prefix+"admin_login WITH GRANT OPTION")
+	return c
+}
+
+func castOn(t *testing.T, address string) *cast {
+	t.Helper()
+	u, err := url.Parse(pgtest.Direct(t, address)) // a pooler keeps sessions with other settings
 	require.NoError(t, err)
 	c := &cast{url: u, prefix: "t" + strings.ToLower(rand.Text()) + "_", pools: map[string]*pgxpool.Pool{}}
 	c.connect(t, "", u.User)
 	t.Cleanup(func() { c.dismiss(t) })
-	c.hire(t, "admin", "CREATEROLE")
-	c.exec(t, "", "GRANT CREATE ON DATABASE "+strings.TrimPrefix(u.Path, "/")+" TO "+c.prefix+"admin_login WITH GRANT OPTION")
 	return c
 }
 
-// hire creates a role that can log in, and connects as it.
-func (c *cast) hire(t *testing.T, role, attributes string) {
+// hireAll creates a login for each role.
+func (c *cast) hireAll(t *testing.T, by string) {
 	t.Helper()
-	login, by := c.prefix+role+"_login", "admin"
-	if c.pools[by] == nil {
-		by = ""
+	for _, role := range []string{"owner", "worker", "api", "operator", "relay", "reader"} {
+		c.hire(t, by, role, "IN ROLE "+c.prefix+role)
 	}
+	c.exec(t, by, "ALTER ROLE "+c.prefix+"owner_login SET role = '"+c.prefix+"owner'")
+}
+
+// hire creates a role that can log in, and connects as it.
+func (c *cast) hire(t *testing.T, by, role, attributes string) {
+	t.Helper()
+	login := c.prefix + role + "_login"
 	c.exec(t, by, "CREATE ROLE "+login+" LOGIN PASSWORD 'secret' "+attributes)
 	c.connect(t, role, url.UserPassword(login, "secret"))
 }

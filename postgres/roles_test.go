@@ -19,7 +19,7 @@ import (
 
 func TestGrantingRolesTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := newCast(t)
+	c := documented(t)
 	want := c.privileges(t)
 	c.exec(t, "owner", `
 		GRANT CREATE ON SCHEMA almanac TO PUBLIC;
@@ -52,14 +52,14 @@ func TestRolesAreGrantedOnAnExistingSchema(t *testing.T) {
 		SELECT relname::text FROM pg_class WHERE relnamespace = 'almanac'::regnamespace AND relowner <> $1::regrole
 		UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'almanac'::regnamespace AND proowner <> $1::regrole`, c.prefix+"owner")
 	require.Empty(t, foreign)
-	fresh := newCast(t)
+	fresh := documented(t)
 	want := strings.ReplaceAll(strings.Join(fresh.privileges(t), "\n"), fresh.prefix, c.prefix)
 	require.Equal(t, want, strings.Join(c.privileges(t), "\n"), "and grant what they grant on an empty database")
 }
 
 func TestRolesKeepTheirPrivilegesAfterLaterMigrations(t *testing.T) {
 	t.Parallel()
-	c := newCast(t)
+	c := documented(t)
 	require.Empty(t, c.lines(t, `
 		SELECT relname::text FROM pg_class WHERE relnamespace = 'almanac'::regnamespace AND relowner <> $1::regrole`, c.prefix+"owner"))
 
@@ -85,7 +85,7 @@ func TestRolesKeepTheirPrivilegesAfterLaterMigrations(t *testing.T) {
 
 func TestProgramsFindTheSchemaMigratedAndDoNotMigrate(t *testing.T) {
 	t.Parallel()
-	c := newCast(t)
+	c := documented(t)
 	for _, role := range []string{"worker", "api", "reader"} {
 		require.NoError(t, postgres.Migrate(t.Context(), c.pools[role]), role)
 	}
