@@ -34,13 +34,9 @@ func (b *bench) beside(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{name: n.name, contract: n.contract, run: func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, template, func(db database) error {
-				readings, err = b.figures(ctx, db, n)
-				return err
-			})
-			return readings, err
-		}})
+		entries = append(entries, entry{name: n.name, contract: n.contract, run: b.cluster.on(template, func(ctx context.Context, db database) ([]reading, error) {
+			return b.figures(ctx, db, n)
+		})})
 	}
 	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
 		return err

@@ -158,6 +158,17 @@ func (c *cluster) with(ctx context.Context, template string, use func(database) 
 	return errors.Join(use(db), c.discard(ctx, db))
 }
 
+// on returns a function that measures on a copy of a template.
+func (c *cluster) on(template string, measure func(context.Context, database) ([]reading, error)) func(context.Context) ([]reading, error) {
+	return func(ctx context.Context) (readings []reading, err error) {
+		err = c.with(ctx, template, func(db database) error {
+			readings, err = measure(ctx, db)
+			return err
+		})
+		return readings, err
+	}
+}
+
 // inBulk lets a large fill go on without triggers, whose look-ups take as long again, and without
 // indexes, which are built afterwards. They have as much room as random entries leave.
 func (db database) inBulk(ctx context.Context, fill func(*pgxpool.Conn) error) error {

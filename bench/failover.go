@@ -38,13 +38,7 @@ func (b *bench) failover(ctx context.Context) error {
 
 // onEmpty prepares an entry that runs on a copy of the empty tables.
 func (b *bench) onEmpty(name, contract string, run func(ctx context.Context, db database) ([]reading, error)) entry {
-	return entry{name: name, contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
-		err = b.cluster.with(ctx, almanacSystem().template, func(db database) error {
-			readings, err = run(ctx, db)
-			return err
-		})
-		return readings, err
-	}}
+	return entry{name: name, contract: contract, run: b.cluster.on(almanacSystem().template, run)}
 }
 
 // halfway starts two workers on a backlog, and returns when a part of it is stored.

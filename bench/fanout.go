@@ -51,13 +51,9 @@ func (b *bench) fanout(ctx context.Context) error {
 		if f.stream {
 			contract = fmt.Sprintf("processes of %d workers behind a dispatcher and a JetStream server", f.size)
 		}
-		entries = append(entries, entry{name: f.String(), contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, withheld, func(db database) error {
-				readings, err = b.fanOut(ctx, db, f)
-				return err
-			})
-			return readings, err
-		}})
+		entries = append(entries, entry{name: f.String(), contract: contract, run: b.cluster.on(withheld, func(ctx context.Context, db database) ([]reading, error) {
+			return b.fanOut(ctx, db, f)
+		})})
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return !b.chosen(section, e.name) })
 	if len(entries) == 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -32,27 +31,21 @@ func (b *bench) pick(ctx context.Context, section string, all ...system) ([]syst
 // together runs systems at the same time, each on a database of its own: for those
 // who wait most of the time.
 func (b *bench) together(ctx context.Context, section string, systems []system, measure func(context.Context, system, database) ([]reading, error)) error {
-	databases := make([]database, len(systems))
-	for i, s := range systems {
-		var err error
-		if databases[i], err = b.cluster.copy(ctx, s.template); err != nil {
+	var databases []database
+	var entries []entry
+	for _, s := range systems {
+		db, err := b.cluster.copy(ctx, s.template)
+		if err != nil {
 			return err
 		}
+		databases = append(databases, db)
+		entries = append(entries, entry{name: s.name, contract: s.contract, run: func(ctx context.Context) ([]reading, error) { return measure(ctx, s, db) }})
 	}
-	results, errs := make([][]reading, len(systems)), make([]error, len(systems))
-	var group sync.WaitGroup
-	for i, s := range systems {
-		group.Go(func() { results[i], errs[i] = measure(ctx, s, databases[i]) })
+	err := b.abreast(ctx, section, entries)
+	for _, db := range databases {
+		err = errors.Join(err, b.cluster.discard(ctx, db))
 	}
-	group.Wait()
-	for i, s := range systems {
-		if err := errors.Join(errs[i], b.cluster.discard(ctx, databases[i])); err != nil {
-			return fmt.Errorf("%s/%s: %w", section, s.name, err)
-		}
-		b.report.declare(section, s.name, s.contract).add(results[i])
-		b.logf("%s/%s: %s", section, s.name, said(results[i]))
-	}
-	return nil
+	return err
 }
 
 // lateness measures how late handlers start when little is due at once.

@@ -38,13 +38,7 @@ func (b *bench) recovery(ctx context.Context) error {
 	if err := b.agedBacklog(ctx); err != nil {
 		return err
 	}
-	run := func(ctx context.Context) (readings []reading, err error) {
-		err = b.cluster.with(ctx, aged, func(db database) error {
-			readings, err = recoverAll(ctx, db, b.Aged)
-			return err
-		})
-		return readings, err
-	}
+	run := b.cluster.on(aged, func(ctx context.Context, db database) ([]reading, error) { return recoverAll(ctx, db, b.Aged) })
 	contract := "events in the expired leases of dead workers, released in steps by one process"
 	return b.rounds(ctx, section, 1, []entry{{name: name, contract: contract, run: run}})
 }

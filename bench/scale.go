@@ -23,13 +23,9 @@ func (b *bench) processes(ctx context.Context) error {
 		if err := b.withholdBacklog(ctx); err != nil {
 			return err
 		}
-		entries = append(entries, entry{name: name, contract: "worker processes on one database", run: func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, withheld, func(db database) error {
-				readings, err = b.share(ctx, db, count)
-				return err
-			})
-			return readings, err
-		}})
+		entries = append(entries, entry{name: name, contract: "worker processes on one database", run: b.cluster.on(withheld, func(ctx context.Context, db database) ([]reading, error) {
+			return b.share(ctx, db, count)
+		})})
 	}
 	return b.rounds(ctx, section, b.Rounds, entries)
 }
@@ -239,14 +235,7 @@ func (b *bench) idle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		run := func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, template, func(db database) error {
-				readings, err = b.idleFor(ctx, db)
-				return err
-			})
-			return readings, err
-		}
-		if err := b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, nothing due", run: run}}); err != nil {
+		if err := b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, nothing due", run: b.cluster.on(template, b.idleFor)}}); err != nil {
 			return err
 		}
 		if err := b.cluster.drop(ctx, template); err != nil {
@@ -305,14 +294,7 @@ func (b *bench) held(ctx context.Context) error {
 	if err := b.template(ctx, s.template, s.migrate); err != nil {
 		return err
 	}
-	run := func(ctx context.Context) (readings []reading, err error) {
-		err = b.cluster.with(ctx, s.template, func(db database) error {
-			readings, err = b.hold(ctx, db)
-			return err
-		})
-		return readings, err
-	}
-	return b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, with two workers for each event", run: run}})
+	return b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, with two workers for each event", run: b.cluster.on(s.template, b.hold)}})
 }
 
 func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {

@@ -58,18 +58,14 @@ func (b *bench) writing(ctx context.Context) error {
 			if err := b.template(ctx, w.system.template, w.system.migrate); err != nil {
 				return err
 			}
-			entries = append(entries, entry{name: name, contract: w.contract, run: func(ctx context.Context) (readings []reading, err error) {
-				err = b.cluster.with(ctx, w.system.template, func(db database) error {
-					write, err := w.write(db)
-					if err != nil {
-						return err
-					}
-					t, err := writeFor(ctx, 3*b.Window/10, connections, write)
-					readings = []reading{{"rate", "transactions/s", t.rate()}}
-					return err
-				})
-				return readings, err
-			}})
+			entries = append(entries, entry{name: name, contract: w.contract, run: b.cluster.on(w.system.template, func(ctx context.Context, db database) ([]reading, error) {
+				write, err := w.write(db)
+				if err != nil {
+					return nil, err
+				}
+				t, err := writeFor(ctx, 3*b.Window/10, connections, write)
+				return []reading{{"rate", "transactions/s", t.rate()}}, err
+			})})
 		}
 	}
 	for _, w := range bulkWriters() {
@@ -79,14 +75,10 @@ func (b *bench) writing(ctx context.Context) error {
 		if err := b.template(ctx, w.template, w.fill(b.Events)); err != nil {
 			return err
 		}
-		entries = append(entries, entry{name: w.name, contract: w.contract, run: func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, w.template, func(db database) error {
-				t, err := w.write(ctx, db, b.Events)
-				readings = []reading{{"rate", "users/s", t.rate()}}
-				return err
-			})
-			return readings, err
-		}})
+		entries = append(entries, entry{name: w.name, contract: w.contract, run: b.cluster.on(w.template, func(ctx context.Context, db database) ([]reading, error) {
+			t, err := w.write(ctx, db, b.Events)
+			return []reading{{"rate", "users/s", t.rate()}}, err
+		})})
 	}
 	return b.rounds(ctx, section, b.Rounds, entries)
 }
