@@ -25,12 +25,7 @@ type Bounded struct {
 const maxCount = 10_000
 
 // After returns the first slot of b.Rule strictly after w that b allows.
-func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
-	for slot, err := range b.slots(w, p) {
-		return slot, err
-	}
-	return Slot{}, noOccurrence(w)
-}
+func (b Bounded) After(w WallTime, p Policies) (Slot, error) { return firstOf(b.slots(w, p), w) }
 
 // slots yields what After would return one after the other.
 func (b Bounded) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {

@@ -27,12 +27,7 @@ type Offset struct {
 const maxDays = 10_000
 
 // After returns the first slot strictly after w.
-func (o Offset) After(w WallTime, p Policies) (Slot, error) {
-	for slot, err := range o.slots(w, p) {
-		return slot, err
-	}
-	return Slot{}, noOccurrence(w)
-}
+func (o Offset) After(w WallTime, p Policies) (Slot, error) { return firstOf(o.slots(w, p), w) }
 
 // slots yields what After would return one after the other.
 func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {

@@ -72,12 +72,7 @@ type Outside struct {
 }
 
 // After returns the first slot strictly after w.
-func (o Outside) After(w WallTime, p Policies) (Slot, error) {
-	for slot, err := range o.slots(w, p) {
-		return slot, err
-	}
-	return Slot{}, noOccurrence(w)
-}
+func (o Outside) After(w WallTime, p Policies) (Slot, error) { return firstOf(o.slots(w, p), w) }
 
 // slots yields what After would return one after the other.
 func (o Outside) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {

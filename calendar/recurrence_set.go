@@ -46,12 +46,7 @@ func (s RecurrenceSet) Start() WallTime { return s.start }
 func (s RecurrenceSet) Zone() Timezone { return s.zone }
 
 // After returns the first slot strictly after w.
-func (s RecurrenceSet) After(w WallTime, p Policies) (Slot, error) {
-	for slot, err := range s.slots(w, p) {
-		return slot, err
-	}
-	return Slot{}, noOccurrence(w)
-}
+func (s RecurrenceSet) After(w WallTime, p Policies) (Slot, error) { return firstOf(s.slots(w, p), w) }
 
 // slots yields what After would return one after the other.
 func (s RecurrenceSet) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {

@@ -58,6 +58,14 @@ func (z Timezone) skips(w WallTime, p Policies) bool {
 	return errors.As(err, &gone) && !gone.Rejected
 }
 
+// firstOf returns the first of the slots after w, or the error that comes instead.
+func firstOf(slots iter.Seq2[Slot, error], w WallTime) (Slot, error) {
+	for slot, err := range slots {
+		return slot, err
+	}
+	return Slot{}, noOccurrence(w)
+}
+
 // slots yields the slots of a rule strictly after w, one after the other, and at
 // last the error that After returns then. A rule that counts from its start counts
 // once, where After would count again for each slot.
@@ -65,27 +73,11 @@ func (z Timezone) skips(w WallTime, p Policies) bool {
 // It looks for types, not for a method: a type of the host's that embeds an [RRule]
 // would have the method from it, and its own After would never be asked.
 func slots(r Recurrence, w WallTime, p Policies) iter.Seq2[Slot, error] {
-	switch r := r.(type) {
-	case Bounded:
-		return r.slots(w, p)
-	case *Bounded:
-		return r.slots(w, p)
-	case RRule:
-		return r.slots(w, p)
-	case *RRule:
-		return r.slots(w, p)
-	case RecurrenceSet:
-		return r.slots(w, p)
-	case *RecurrenceSet:
-		return r.slots(w, p)
-	case Offset:
-		return r.slots(w, p)
-	case *Offset:
-		return r.slots(w, p)
-	case Outside:
-		return r.slots(w, p)
-	case *Outside:
-		return r.slots(w, p)
+	switch r.(type) {
+	case Bounded, *Bounded, RRule, *RRule, RecurrenceSet, *RecurrenceSet, Offset, *Offset, Outside, *Outside:
+		return r.(interface {
+			slots(WallTime, Policies) iter.Seq2[Slot, error]
+		}).slots(w, p)
 	}
 	return func(yield func(Slot, error) bool) {
 		for {

@@ -71,7 +71,7 @@ type RRule struct {
 func ParseRRule(text string, start WallTime) (RRule, error) {
 	var problems []string
 	rule, err := rrule.Parse(text)
-	if bad := (*rrule.Error)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*rrule.Error](err); ok {
 		problems = bad.Problems
 	}
 	if !start.Valid() {
@@ -101,12 +101,7 @@ func (r RRule) After(w WallTime, p Policies) (Slot, error) {
 
 // first returns the first of the slots after w. It is apart from After because it needs an
 // iterator, which copies the rule.
-func (r RRule) first(w WallTime, p Policies) (Slot, error) {
-	for slot, err := range r.slots(w, p) {
-		return slot, err
-	}
-	return Slot{}, noOccurrence(w)
-}
+func (r RRule) first(w WallTime, p Policies) (Slot, error) { return firstOf(r.slots(w, p), w) }
 
 // slots yields what After would return one after the other.
 func (r RRule) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
