@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,21 +130,11 @@ func PatientRetry() RetryPolicy {
 }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.Attempts == 0 {
-		p.Attempts = 3
-	}
-	if p.First == 0 {
-		p.First = 10 * time.Second
-	}
-	if p.Factor == 0 {
-		p.Factor = 30
-	}
-	if p.Max == 0 {
-		p.Max = 24 * time.Hour
-	}
-	if p.Jitter == 0 {
-		p.Jitter = 0.2
-	}
+	p.Attempts = cmp.Or(p.Attempts, 3)
+	p.First = cmp.Or(p.First, 10*time.Second)
+	p.Factor = cmp.Or(p.Factor, 30)
+	p.Max = cmp.Or(p.Max, 24*time.Hour)
+	p.Jitter = cmp.Or(p.Jitter, 0.2)
 	return p
 }
 
@@ -286,9 +277,7 @@ func givenExecution(h EventHandler) Execution {
 // executionOf returns a handler's settings, with the defaults filled in.
 func executionOf(h EventHandler) Execution {
 	x := givenExecution(h)
-	if x.AttemptTimeout == 0 {
-		x.AttemptTimeout = 20 * time.Second
-	}
+	x.AttemptTimeout = cmp.Or(x.AttemptTimeout, 20*time.Second)
 	x.RetryPolicy = x.RetryPolicy.withDefaults()
 	return x
 }

@@ -111,7 +111,7 @@ func (f UserFilter) Bounds(p Page) (limit int, after User, err error) {
 	}
 	limit, after.ID, err = p.Bounds()
 	var bad ValidationError
-	if invalid := (*ValidationError)(nil); errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*ValidationError](err); ok {
 		bad.Fields = invalid.Fields
 	}
 	for _, text := range [...]struct{ field, value string }{{"name", f.Name}, {"email", f.Email}, {"externalId", f.ExternalID}} {

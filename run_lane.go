@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -74,9 +75,7 @@ func (s *scheduler) lanes() []*lane {
 			continue
 		}
 		one := &lane{types: []string{eventType}, workers: l.Workers}
-		if one.workers == 0 {
-			one.workers = s.workers
-		}
+		one.workers = cmp.Or(one.workers, s.workers)
 		if l.Rate > 0 {
 			one.tokens = rate.NewLimiter(rate.Limit(l.Rate), l.burst())
 		}

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,8 @@ func (o RunOnceOptions) withDefaults() (RunOnceOptions, error) {
 	if len(bad.Fields) > 0 {
 		return o, &bad
 	}
-	if o.Limit == 0 {
-		o.Limit = defaultPassLimit
-	}
-	if o.Within == 0 {
-		o.Within = defaultPassTime
-	}
+	o.Limit = cmp.Or(o.Limit, defaultPassLimit)
+	o.Within = cmp.Or(o.Within, defaultPassTime)
 	return o, nil
 }
 

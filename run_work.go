@@ -279,8 +279,7 @@ func (j *job) judge(err error) Outcome {
 	exponential := backoff.Exponential{First: policy.First, Max: policy.Max, Factor: policy.Factor, Jitter: policy.Jitter}
 	random := rand.Float64()
 	delay := exponential.Delay(tried, random)
-	var asked *retryAfterError
-	if errors.As(err, &asked) {
+	if asked, ok := errors.AsType[*retryAfterError](err); ok {
 		delay = max(delay, exponential.Asked(asked.delay, random))
 	}
 	return Released(AfterFailure, err.Error(), delay)
@@ -288,12 +287,10 @@ func (j *job) judge(err error) Outcome {
 
 // askedFor returns the outcome for which err asks, by Snooze or NotOwed, if it does.
 func askedFor(err error) (Outcome, bool) {
-	var snoozed *snoozeError
-	if errors.As(err, &snoozed) {
+	if snoozed, ok := errors.AsType[*snoozeError](err); ok {
 		return Released(AfterSnooze, snoozed.Error(), snoozed.delay), true
 	}
-	var notOwed *notOwedError
-	if errors.As(err, &notOwed) {
+	if notOwed, ok := errors.AsType[*notOwedError](err); ok {
 		return CalledOff(notOwed.reason), true
 	}
 	return Outcome{}, false

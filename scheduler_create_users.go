@@ -58,12 +58,8 @@ func (options CreateUsersOptions) withDefaults() (CreateUsersOptions, error) {
 	if len(bad.Fields) > 0 {
 		return options, &bad
 	}
-	if options.Batch == 0 {
-		options.Batch = maxBatch
-	}
-	if options.Writers == 0 {
-		options.Writers = defaultWriters
-	}
+	options.Batch = cmp.Or(options.Batch, maxBatch)
+	options.Writers = cmp.Or(options.Writers, defaultWriters)
 	if options.Progress == nil {
 		options.Progress = func(CreateUsersResult) {}
 	}

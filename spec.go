@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -196,9 +197,7 @@ func (p Page) bounds(highest Order) (limit int, at time.Time, after uuid.UUID, e
 	if len(bad.Fields) > 0 {
 		return 0, time.Time{}, uuid.Nil, &bad
 	}
-	if p.Limit == 0 {
-		p.Limit = defaultPage
-	}
+	p.Limit = cmp.Or(p.Limit, defaultPage)
 	return p.Limit, at, after, nil
 }
 

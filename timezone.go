@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -79,9 +80,7 @@ const (
 )
 
 func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error) {
-	if options.Data == nil {
-		options.Data = calendar.OwnZoneData()
-	}
+	options.Data = cmp.Or(options.Data, calendar.OwnZoneData())
 	var plan reconcilePlan
 	err := s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) {
 		plan = s.judgeZones(options, book)

@@ -335,16 +335,13 @@ func latestBirth(u User, zoned error, now time.Time) calendar.Date {
 
 // problemOf returns what is wrong with a field, without the name of the field.
 func problemOf(err error) string {
-	var born *InvalidDateOfBirthError
-	if errors.As(err, &born) {
+	if born, ok := errors.AsType[*InvalidDateOfBirthError](err); ok {
 		return born.Reason
 	}
-	var zone *calendar.InvalidTimezoneError
-	if errors.As(err, &zone) {
+	if zone, ok := errors.AsType[*calendar.InvalidTimezoneError](err); ok {
 		return zone.Problem()
 	}
-	var format *calendar.FormatError
-	if errors.As(err, &format) {
+	if format, ok := errors.AsType[*calendar.FormatError](err); ok {
 		return format.Problem
 	}
 	return err.Error()

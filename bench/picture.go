@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -195,9 +196,7 @@ func (c *canvas) text(l label, text string) {
 	if l.bold {
 		weight = ` font-weight="600"`
 	}
-	if l.anchor == "" {
-		l.anchor = "start"
-	}
+	l.anchor = cmp.Or(l.anchor, "start")
 	fmt.Fprintf(c, `<text x="%s" y="%s" text-anchor="%s" font-size="%d"%s fill="%s">%s</text>`+"\n",
 		number(l.x), number(l.y), l.anchor, l.size, weight, l.fill, escaped(text))
 }

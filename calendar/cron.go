@@ -21,7 +21,7 @@ type Cron struct{ schedule cron.Schedule }
 // every bad field.
 func ParseCron(text string) (Cron, error) {
 	schedule, err := cron.Parse(text)
-	if bad := (*cron.Error)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*cron.Error](err); ok {
 		return Cron{}, invalidRecurrence(text, bad.Problems)
 	}
 	return Cron{schedule}, nil

@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/almanac-go/almanac/internal/excerpt"
@@ -71,18 +72,10 @@ type Policies struct {
 
 // WithDefaults returns p with each empty policy replaced by its default.
 func (p Policies) WithDefaults() Policies {
-	if p.Gap == "" {
-		p.Gap = GapForward
-	}
-	if p.Fold == "" {
-		p.Fold = FoldFirst
-	}
-	if p.LeapDay == "" {
-		p.LeapDay = LeapDayFeb28
-	}
-	if p.MonthEnd == "" {
-		p.MonthEnd = MonthEndClamp
-	}
+	p.Gap = cmp.Or(p.Gap, GapForward)
+	p.Fold = cmp.Or(p.Fold, FoldFirst)
+	p.LeapDay = cmp.Or(p.LeapDay, LeapDayFeb28)
+	p.MonthEnd = cmp.Or(p.MonthEnd, MonthEndClamp)
 	return p
 }
 

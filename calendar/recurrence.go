@@ -198,7 +198,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 		w = slot.Wall
 		next := Occurrence{Key: slot.Key, Unit: slot.Unit, Nominal: slot.Nominal, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
 		if next.Resolution, err = z.resolve(w, p); err != nil {
-			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
+			if gone, ok := errors.AsType[*WallTimeError](err); ok && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows
 				continue
 			}

@@ -247,8 +247,7 @@ func (p *setParser) rule(l setLine) {
 		start = WallTime{Date: Date{Year: 2000, Month: time.January, Day: 1}} // to see what else is wrong
 	}
 	rule, err := ParseRRule(l.value, start)
-	var bad *InvalidRecurrenceError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*InvalidRecurrenceError](err); ok {
 		for _, problem := range bad.Problems {
 			p.refuse("RRULE: %s", problem)
 		}

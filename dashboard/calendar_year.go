@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,7 @@ type zoneFields struct {
 // zoneFieldsOf reads the zone and the type of a form. The zone is UTC by default.
 func zoneFieldsOf(r *request) (zoneFields, calendar.Timezone) {
 	f := zoneFields{Zone: strings.TrimSpace(r.FormValue("zone")), Type: strings.TrimSpace(r.FormValue("type"))}
-	if f.Zone == "" {
-		f.Zone = "UTC"
-	}
+	f.Zone = cmp.Or(f.Zone, "UTC")
 	if strings.ContainsRune(f.Type, 0) || !utf8.ValidString(f.Type) {
 		f.refuse("type", "The type has characters that no type has.")
 	}
@@ -56,8 +55,7 @@ func loadZone(name string) (z calendar.Timezone, sentence, suggestion string) {
 	if err == nil {
 		return z, "", ""
 	}
-	var invalid *calendar.InvalidTimezoneError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*calendar.InvalidTimezoneError](err); ok {
 		suggestion = invalid.Suggestion
 	}
 	return z, sentenceOf(err), suggestion
@@ -182,9 +180,7 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if data.Year == "" {
-		data.Year = strconv.Itoa(z.WallTime(now).Date.Year)
-	}
+	data.Year = cmp.Or(data.Year, strconv.Itoa(z.WallTime(now).Date.Year))
 	year, err := strconv.Atoi(data.Year)
 	if err != nil || year < firstYear || year > lastYear {
 		data.refuse("year", fmt.Sprintf("The year is not a number from %d to %d.", firstYear, lastYear))

@@ -141,8 +141,7 @@ func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewRes
 		wanted.DateOfBirth = &born
 	}
 	edited, err := c.user.Edit(wanted, c.now, almanac.WithOptionalProfile())
-	var invalid *almanac.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*almanac.ValidationError](err); ok {
 		for _, f := range invalid.Fields {
 			if f.Field == "timezone" {
 				bad.refuse("zone", "The zone "+f.Problem+".")

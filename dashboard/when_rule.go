@@ -24,8 +24,7 @@ func (w *whenData) parse(today calendar.Date) whenQuestion {
 	at := w.at(&today)
 	text := calendar.RuleText{Rule: cmp.Or(w.Form.Rule, "once"), At: at, On: w.Form.On, Every: w.Form.Every, Quiet: w.Form.Quiet}
 	rule, err := text.Parse(today)
-	var bad *calendar.InputError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*calendar.InputError](err); ok {
 		for _, p := range bad.Problems {
 			w.refuse(p.Field, p.Field+": "+p.Problem+".")
 		}

@@ -110,7 +110,7 @@ func (a *admin) preview(r *http.Request) (reply, error) {
 		return reply{}, bad.problem()
 	}
 	answer := previewAnswer{Occurrences: previewedOf(ahead.Ahead), LeftOut: previewedOf(ahead.LeftOut)}
-	if wall := (*calendar.WallTimeError)(nil); errors.As(err, &wall) {
+	if wall, ok := errors.AsType[*calendar.WallTimeError](err); ok {
 		why := refusedReading(wall)
 		answer.Incomplete, err = &why, nil
 	}

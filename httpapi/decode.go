@@ -84,8 +84,7 @@ const bodyIsEmpty = "is empty"
 // says what is wrong.
 func readBody(r *http.Request) (body []byte, complaint string) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, "is larger than 256 KiB"
 	}
 	if err != nil {

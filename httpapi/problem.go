@@ -86,8 +86,7 @@ func fieldOf(f almanac.FieldError) string {
 // complaintOf omits the reason for which a zone has no data, because it contains file
 // names.
 func complaintOf(f almanac.FieldError) string {
-	var zone *calendar.InvalidTimezoneError
-	if errors.As(f.Err, &zone) && zone.NoData {
+	if zone, ok := errors.AsType[*calendar.InvalidTimezoneError](f.Err); ok && zone.NoData {
 		return "is a time zone for which there is no data here"
 	}
 	return f.Problem

@@ -83,8 +83,7 @@ func filterOf(given map[string]string, prefix string, bad *complaints) almanac.A
 	spec, err := ops.FilterText{
 		Status: given["status"], Type: given["type"], User: given["user"], Zone: given["zone"], Reason: given["reason"], From: given["from"], Until: given["until"],
 	}.Parse()
-	var invalid *almanac.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*almanac.ValidationError](err); ok {
 		for _, f := range invalid.Fields {
 			bad.add(prefix+f.Field, "%s", f.Problem)
 		}

@@ -80,9 +80,7 @@ func New(previews Previewer, reader Reader, registry almanac.Registry, s Setting
 	if s.Summary == nil {
 		s.Summary = func(_ almanac.User, e almanac.Event) string { return e.Type }
 	}
-	if s.Log == nil {
-		s.Log = slog.Default()
-	}
+	s.Log = cmp.Or(s.Log, slog.Default())
 	var errs []error
 	for _, t := range s.Types {
 		if _, err := registry.Handler(t); err != nil {

@@ -81,8 +81,7 @@ func (p *filterParser) bound(field, text string) time.Time {
 		return time.Time{}
 	}
 	at, err := ParseInstant(text, p.days)
-	var wrong *calendar.FormatError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*calendar.FormatError](err); ok {
 		p.refuse(field, wrong.Problem)
 	}
 	return at

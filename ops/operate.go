@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ func Operate(ctx context.Context, s almanac.Scheduler, what Operation, spec alma
 	if options.Limit < 0 || options.Limit > maxLimit {
 		return OperateResult{}, invalid("limit", "is not between 1 and 1000000")
 	}
-	if options.Limit == 0 {
-		options.Limit = defaultLimit
-	}
+	options.Limit = cmp.Or(options.Limit, defaultLimit)
 	if what == RunNow {
 		// No event has this id. RunNow checks its options before it looks for the event.
 		if _, err := s.RunNow(ctx, uuid.Nil, options.RunNow); !errors.Is(err, almanac.ErrNotFound) {

@@ -95,8 +95,7 @@ func violates(err error, constraint string) bool {
 // pgconn.SafeToRetry does not help here. If a connection breaks while the response to
 // COMMIT is awaited, pgx 5.12 reports that the connection was closed before.
 func unknown(err error) bool {
-	var commit *commitError
-	if !errors.As(err, &commit) {
+	if _, ok := errors.AsType[*commitError](err); !ok {
 		return false
 	}
 	var pg *pgconn.PgError
@@ -105,8 +104,7 @@ func unknown(err error) bool {
 }
 
 func stateOf(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
 	}
 	return ""
@@ -169,8 +167,7 @@ func (f *failure) SafeToRetry() bool { return !unknown(f.err) }
 
 // wrap adds the name of the failed operation. It returns a domain error unchanged.
 func wrap(what string, err error) error {
-	var domain *domainError
-	if errors.As(err, &domain) {
+	if domain, ok := errors.AsType[*domainError](err); ok {
 		return domain.err
 	}
 	return &failure{what, err}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,12 +67,8 @@ type File struct {
 func (e Export) Files() ([]File, error) { return e.filesOf(migrationFiles) }
 
 func (e Export) filesOf(release fs.FS) ([]File, error) {
-	if e.Layout == "" {
-		e.Layout = Plain
-	}
-	if e.Schema == "" {
-		e.Schema = DefaultSchema
-	}
+	e.Layout = cmp.Or(e.Layout, Plain)
+	e.Schema = cmp.Or(e.Schema, DefaultSchema)
 	steps, err := migrations(release, e.Schema)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,12 +127,8 @@ func (s span) and(other span) span {
 		}
 		return function + "(" + a + ", " + b + ")"
 	}
-	if s.eventType == "" {
-		s.eventType = other.eventType
-	}
-	if s.available == "" {
-		s.available = other.available
-	}
+	s.eventType = cmp.Or(s.eventType, other.eventType)
+	s.available = cmp.Or(s.available, other.available)
 	s.from, s.until = both("greatest", s.from, other.from), both("least", s.until, other.until)
 	return s
 }

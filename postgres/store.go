@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -113,9 +114,7 @@ func open(s *Store, options []Option) (*Store, error) {
 	if s.readLimit < 0 {
 		return nil, fmt.Errorf("postgres: read-only timeout of %v is negative", s.readLimit)
 	}
-	if s.locks == 0 {
-		s.locks = s.timeout / 2
-	}
+	s.locks = cmp.Or(s.locks, s.timeout/2)
 	if err := checkSchemaName(s.schema); err != nil {
 		return nil, err
 	}

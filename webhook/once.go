@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +120,7 @@ func (v *Verifier) Once(db Beginner, ttl time.Duration, next Effect) (http.Handl
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if ttl == 0 {
-		ttl = defaultKeep
-	}
+	ttl = cmp.Or(ttl, defaultKeep)
 	return v.Handler(&once{db, ttl, next}), nil
 }
 

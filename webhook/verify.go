@@ -76,7 +76,7 @@ func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			http.Error(w, "larger than any delivery", http.StatusRequestEntityTooLarge)
 			return
 		}

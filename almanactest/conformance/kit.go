@@ -124,8 +124,7 @@ func place(e *almanac.Event, due time.Time) { almanactest.DueIn(0)(e, due) }
 // gone fails the case unless err is a *NotFoundError.
 func (k *kit) gone(err error) {
 	k.Helper()
-	var missing *almanac.NotFoundError
-	if !errors.As(err, &missing) {
+	if _, ok := errors.AsType[*almanac.NotFoundError](err); !ok {
 		k.Errorf("error = %v, want a *NotFoundError", err)
 	}
 }

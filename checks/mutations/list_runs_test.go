@@ -71,7 +71,7 @@ var runs = []mutation{
 	{
 		promise: "event: three attempts", in: seeds,
 		file: "handler.go",
-		old:  "x.AttemptTimeout = 20 * time.Second", new: "x.AttemptTimeout = 2 * time.Second",
+		old:  "cmp.Or(x.AttemptTimeout, 20*time.Second)", new: "cmp.Or(x.AttemptTimeout, 2*time.Second)",
 		test: ". TestAnAttemptMayTakeTwentySecondsByDefault",
 	},
 	{

@@ -102,7 +102,7 @@ func compare(ctx context.Context, env *environment, url string, z calendar.Timez
 func compareOn(ctx context.Context, store *postgres.Store, z calendar.Timezone, now time.Time) *comparison {
 	instants := samples(z, now)
 	theirs, err := store.Offsets(ctx, z.String(), instants)
-	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == invalidParameterValue {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == invalidParameterValue {
 		return &comparison{State: unknownZone}
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // schema compares the schema with what the migrations of this release make.
 func (p *patient) schema(ctx context.Context) ([]finding, error) {
 	v, err := p.store.SchemaVersion(ctx)
-	if encoding := (*postgres.EncodingError)(nil); errors.As(err, &encoding) {
+	if _, ok := errors.AsType[*postgres.EncodingError](err); ok {
 		return nil, nil // which the settings say
 	}
 	if err != nil {

@@ -93,7 +93,7 @@ func (c *migrateDown) Run(ctx context.Context, env *environment) error {
 	moved, err := c.move(ctx, env, func(conn *pgx.Conn) error {
 		return postgres.MigrateDown(ctx, conn, postgres.MigrateDownOptions{LoseData: c.LoseData}, postgres.WithSchema(c.Schema))
 	})
-	if lossy := (*postgres.DataLossError)(nil); errors.As(err, &lossy) {
+	if _, ok := errors.AsType[*postgres.DataLossError](err); ok {
 		return fmt.Errorf("%w; --lose-data does it all the same", err)
 	}
 	if err != nil {

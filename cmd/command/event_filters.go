@@ -29,8 +29,7 @@ func (f *filters) parse() (almanac.And, error) {
 	if f.User != "" {
 		errs = append(errs, (&oneUser{f.User}).validateAs("--user"))
 	}
-	var invalid *almanac.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*almanac.ValidationError](err); ok {
 		given := map[string][2]string{"type": {"--type", f.Type}, "from": {"--due-from", f.DueFrom}, "until": {"--due-until", f.DueUntil}}
 		for _, wrong := range invalid.Fields {
 			is := given[wrong.Field]

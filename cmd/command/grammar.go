@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 		kong.Exit(func(code int) { panic(asked{code}) }))
 	env.fit(parser.Model.Node)
 	chosen, err := parser.Parse(args)
-	if bad := (*kong.ParseError)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*kong.ParseError](err); ok {
 		if incomplete(bad.Context) {
 			parser.Stdout = env.errs
 			_ = bad.Context.PrintUsage(false) // that it is written to a broken pipe is not worth another message

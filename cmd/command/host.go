@@ -79,18 +79,9 @@ type environment struct {
 
 // environment fills in what a host leaves out.
 func (h Host) environment(now time.Time) *environment {
-	e := &environment{host: h, in: h.In, out: h.Out, errs: h.Err, now: now}
-	e.host.Name = cmp.Or(h.Name, "almanac")
-	e.host.Schema = cmp.Or(h.Schema, postgres.DefaultSchema)
-	if e.in == nil {
-		e.in = os.Stdin
-	}
-	if e.out == nil {
-		e.out = os.Stdout
-	}
-	if e.errs == nil {
-		e.errs = os.Stderr
-	}
+	e := &environment{host: h, now: now}
+	e.host.Name, e.host.Schema = cmp.Or(h.Name, "almanac"), cmp.Or(h.Schema, postgres.DefaultSchema)
+	e.in, e.out, e.errs = cmp.Or[io.Reader](h.In, os.Stdin), cmp.Or[io.Writer](h.Out, os.Stdout), cmp.Or[io.Writer](h.Err, os.Stderr)
 	e.terminal = terminalOf(e.out)
 	return e
 }

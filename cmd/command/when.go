@@ -132,7 +132,7 @@ func (q question) answer() (answer, error) {
 	var last calendar.WallTime
 	for next, err := range calendar.Occurrences(q.rule, q.zone, q.policies, after) {
 		if err != nil {
-			if gone := (*calendar.WallTimeError)(nil); errors.As(err, &gone) {
+			if gone, ok := errors.AsType[*calendar.WallTimeError](err); ok {
 				q.leaveOut(&a, last, gone.Wall)
 			}
 			err = q.explain(err)

@@ -157,8 +157,7 @@ var errEncoding = errors.New("almanacjetstream: event has no message")
 // unpublishable reports whether publishing the same message again fails again, as long as
 // the settings of the server and the stream stay.
 func unpublishable(err error) bool {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return refused.ErrorCode == messageTooLarge || refused.ErrorCode == headersTooLarge
 	}
 	return errors.Is(err, errEncoding) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrBadHeaderMsg)

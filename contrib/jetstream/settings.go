@@ -1,6 +1,7 @@
 package almanacjetstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,24 +58,12 @@ const (
 // checked returns s with its defaults, and every complaint about it. The scheduler makes
 // its own complaints.
 func (s Settings) checked() (Settings, error) {
-	if s.Stream == "" {
-		s.Stream = "ALMANAC"
-	}
-	if s.Prefix == "" {
-		s.Prefix = "almanac.events"
-	}
-	if s.Replicas == 0 {
-		s.Replicas = 1
-	}
-	if s.MaxWaiting == 0 {
-		s.MaxWaiting = defaultMaxWaiting
-	}
-	if s.Lease == 0 {
-		s.Lease = time.Minute
-	}
-	if s.Log == nil {
-		s.Log = slog.Default()
-	}
+	s.Stream = cmp.Or(s.Stream, "ALMANAC")
+	s.Prefix = cmp.Or(s.Prefix, "almanac.events")
+	s.Replicas = cmp.Or(s.Replicas, 1)
+	s.MaxWaiting = cmp.Or(s.MaxWaiting, defaultMaxWaiting)
+	s.Lease = cmp.Or(s.Lease, time.Minute)
+	s.Log = cmp.Or(s.Log, slog.Default())
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
 		if bad {

@@ -1,6 +1,7 @@
 package almanacmail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -75,16 +76,10 @@ func (s Server) withDefaults() (server Server, host string, port int, err error)
 			s.Encryption = ImplicitTLS
 		}
 	}
-	if s.Connections == 0 {
-		s.Connections = 4
-	}
+	s.Connections = cmp.Or(s.Connections, 4)
 	config := s.TLS.Clone()
-	if config == nil {
-		config = new(tls.Config)
-	}
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
+	config = cmp.Or(config, new(tls.Config))
+	config.ServerName = cmp.Or(config.ServerName, host)
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	s.TLS = config
 	return s, host, port, nil

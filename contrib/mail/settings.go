@@ -101,18 +101,14 @@ func (s Settings) checked() (Settings, error) {
 // withDefaults returns s with its defaults, except those of Server.
 func (s Settings) withDefaults() Settings {
 	s.ReturnPath = cmp.Or(s.ReturnPath, s.From.Address)
-	if s.Domain == "" {
-		s.Domain = s.From.Address[strings.LastIndex(s.From.Address, "@")+1:]
-	}
+	s.Domain = cmp.Or(s.Domain, s.From.Address[strings.LastIndex(s.From.Address, "@")+1:])
 	if s.Address == nil {
 		s.Address = func(_ context.Context, d almanac.Delivery) (string, error) { return d.User.Email, nil }
 	}
 	if s.Observe == nil {
 		s.Observe = func(context.Context, Report) {}
 	}
-	if s.Log == nil {
-		s.Log = slog.Default()
-	}
+	s.Log = cmp.Or(s.Log, slog.Default())
 	return s
 }
 

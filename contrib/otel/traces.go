@@ -1,6 +1,7 @@
 package almanacotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -55,9 +56,7 @@ var errAlien = errors.New("almanacotel: links of spans are broken: the tracer pr
 
 // NewTraces returns Traces of the provider. Nil means the global one.
 func NewTraces(p trace.TracerProvider) *Traces {
-	if p == nil {
-		p = otel.GetTracerProvider()
-	}
+	p = cmp.Or(p, otel.GetTracerProvider())
 	return &Traces{tracer: p.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))}
 }
 

@@ -1,6 +1,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func open(ctx context.Context, home homeDir, c Config) (*Server, error) {
 	defer unlock()
 
 	s := &Server{home: home, log: c.Log}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	major, err := home.major()
 	if err != nil {
 		return nil, err

@@ -222,8 +222,7 @@ func invalidName(name string) error {
 
 // reason returns the error without the path, which the caller adds.
 func reason(err error) error {
-	var where *fs.PathError
-	if errors.As(err, &where) {
+	if where, ok := errors.AsType[*fs.PathError](err); ok {
 		return where.Err
 	}
 	return err
