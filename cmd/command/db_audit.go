@@ -79,12 +79,9 @@ type trailStep struct {
 }
 
 // trailOf reads the trail of an event.
-func trailOf(ctx context.Context, store *postgres.Store, id uuid.UUID) (trail []trailStep, err error) {
+func trailOf(ctx context.Context, store *postgres.Store, id uuid.UUID) ([]trailStep, error) {
 	steps, err := store.Audit(ctx, id)
-	for _, s := range steps {
-		trail = append(trail, trailStep(s))
-	}
-	return trail, err
+	return mapped(steps, func(s ops.AuditStep) trailStep { return trailStep(s) }), err
 }
 
 // String says it in a line.
@@ -116,7 +113,7 @@ func (c *auditShow) Run(ctx context.Context, env *environment) error {
 			return err
 		}
 		if c.JSON {
-			return writeJSON(env.out, append([]trailStep{}, trail...))
+			return writeJSON(env.out, trail)
 		}
 		if len(trail) == 0 {
 			_, err := fmt.Fprintf(env.out, "no trail of event or user %s\n", id)

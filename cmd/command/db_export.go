@@ -47,9 +47,7 @@ func (c *migrateExport) Run(env *environment) error {
 			_, err := io.WriteString(env.out, files[0].SQL)
 			return err
 		}
-		for _, f := range files {
-			report.Files = append(report.Files, exportFile{Name: f.Name, SQL: f.SQL})
-		}
+		report.Files = mapped(files, func(f postgres.File) exportFile { return exportFile{Name: f.Name, SQL: f.SQL} })
 		return writeJSON(env.out, report)
 	}
 	if report.Files, err = writeFiles(c.Dir, files); err != nil {

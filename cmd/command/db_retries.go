@@ -51,15 +51,13 @@ func isRefused(err error) bool {
 }
 
 func retryGroups(groups []ops.RetryGroup) []retryGroup {
-	list := []retryGroup{}
-	for _, g := range groups {
+	return mapped(groups, func(g ops.RetryGroup) retryGroup {
 		one := retryGroup{Type: g.Type, Error: g.Error, Count: g.Count.N, Estimated: g.Count.Kind == ops.Estimated, More: g.Count.Kind == ops.AtLeast}
 		if !g.Since.IsZero() {
 			one.Since, one.Next = &g.Since, &g.Next
 		}
-		list = append(list, one)
-	}
-	return list
+		return one
+	})
 }
 
 // shownGroups is how many groups a table has.
@@ -178,11 +176,9 @@ type stalledReport struct {
 }
 
 func stalledReports(list []almanac.StalledSeries) []stalledReport {
-	reports := []stalledReport{}
-	for _, s := range list {
-		reports = append(reports, stalledReport{s.Series.Type, s.Series.Name, s.Error, s.Failures, s.Since, s.RetryAt})
-	}
-	return reports
+	return mapped(list, func(s almanac.StalledSeries) stalledReport {
+		return stalledReport{s.Series.Type, s.Series.Name, s.Error, s.Failures, s.Since, s.RetryAt}
+	})
 }
 
 // writeStalled writes the stalled series of a user, if there are any.

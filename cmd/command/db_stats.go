@@ -99,14 +99,14 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 }
 
 func statisticsOf(schema string, stored ops.Stats) statistics {
-	s := statistics{Schema: schema, At: stored.At, Events: []eventCount{}}
+	s := statistics{Schema: schema, At: stored.At}
 	s.Backlog = backlog{Events: stored.Backlog.N, More: stored.Backlog.Kind == ops.AtLeast, Oldest: unlessZero(stored.Oldest), Delayed: stored.Delayed.N}
 	if s.Backlog.Oldest != nil {
 		s.Backlog.Late = s.At.Sub(stored.Oldest).Seconds()
 	}
-	for _, e := range stored.Events {
-		s.Events = append(s.Events, eventCount{e.Type, string(e.Status), e.Count.N, e.Count.Kind != ops.Exact})
-	}
+	s.Events = mapped(stored.Events, func(e ops.TypeCount) eventCount {
+		return eventCount{e.Type, string(e.Status), e.Count.N, e.Count.Kind != ops.Exact}
+	})
 	return s
 }
 

@@ -162,7 +162,10 @@ func (c *showEvent) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return err
 		}
-		report := eventReportOf(e, c.Payload)
+		report := eventReportOf(e)
+		if c.Payload {
+			report.Payload = e.Payload
+		}
 		if report.Trail, err = trailOf(ctx, store, id); err != nil {
 			return err
 		}

@@ -31,13 +31,8 @@ type unchanged struct {
 }
 
 func changeReportOf(what ops.Operation, dryRun bool, done ops.OperateResult, err error) changeReport {
-	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore}
-	for _, e := range done.Events {
-		r.Events = append(r.Events, eventReportOf(e, false))
-	}
-	for _, one := range done.Refused {
-		r.Refused = append(r.Refused, unchanged{one.EventID, bare(one.Err.Error())})
-	}
+	r := changeReport{Operation: what, DryRun: dryRun, Events: mapped(done.Events, eventReportOf), More: done.More, Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore}
+	r.Refused = mapped(done.Refused, func(one almanac.Refusal) unchanged { return unchanged{one.EventID, bare(one.Err.Error())} })
 	if err != nil {
 		r.Error = bare(err.Error())
 	}

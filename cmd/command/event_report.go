@@ -70,7 +70,8 @@ type eventRecord struct {
 	Payload        json.RawMessage        `json:"payload,omitempty"` // if it was asked for
 }
 
-func eventReportOf(e almanac.Event, payload bool) eventReport {
+// eventReportOf returns a report without the payload.
+func eventReportOf(e almanac.Event) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
 		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.Series, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}, e.Origin.Kind, unlessZero(e.Origin.From)},
@@ -83,9 +84,6 @@ func eventReportOf(e almanac.Event, payload bool) eventReport {
 	if r.ExecutedAt != nil {
 		late := e.Lateness().Seconds()
 		r.Lateness = &late
-	}
-	if payload {
-		r.Payload = e.Payload
 	}
 	return r
 }

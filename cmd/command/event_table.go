@@ -76,7 +76,7 @@ func eventList(env *environment, f form, v eventView) list[listedEvent] {
 				eventReport
 				UserName string `json:"userName,omitempty"`
 				Requeued bool   `json:"requeued,omitempty"`
-			}{eventReportOf(e.Event, false), e.name, e.requeued}
+			}{eventReportOf(e.Event), e.name, e.requeued}
 		},
 	}
 }

@@ -47,6 +47,16 @@ func moveText(seconds int64) string {
 	return text
 }
 
+// mapped returns what f makes of each entry of a list. It is never nil, so that JSON has [] rather than
+// null.
+func mapped[E, R any](list []E, f func(E) R) []R {
+	made := make([]R, len(list))
+	for i, entry := range list {
+		made[i] = f(entry)
+	}
+	return made
+}
+
 func orDash(text string) string {
 	if text == "" {
 		return "-"

@@ -99,10 +99,7 @@ type refusedUser struct {
 func refusedUserOf(r almanac.Refusal) refusedUser { return refusedUser{r.UserID, bare(r.Err.Error())} }
 
 func backfillReportOf(eventType string, done almanac.BackfillResult, err error) backfillReport {
-	r := backfillReport{Type: eventType, Complete: err == nil, Users: done.Users, Events: done.Events, Refused: []refusedUser{}}
-	for _, one := range done.Refused {
-		r.Refused = append(r.Refused, refusedUserOf(one))
-	}
+	r := backfillReport{Type: eventType, Complete: err == nil, Users: done.Users, Events: done.Events, Refused: mapped(done.Refused, refusedUserOf)}
 	if err != nil {
 		r.Next, r.Error = string(done.Next), bare(err.Error())
 	}

@@ -55,11 +55,7 @@ func typesText(known []string, meant string) string {
 	if len(known) == 0 {
 		return "no type is known"
 	}
-	quoted := make([]string, len(known))
-	for i, one := range known {
-		quoted[i] = strconv.Quote(one)
-	}
-	text := "known types are " + strings.Join(quoted, ", ")
+	text := "known types are " + strings.Join(mapped(known, strconv.Quote), ", ")
 	if near := closest(known, meant); near != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}

@@ -166,10 +166,7 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	reports := []pauseReport{}
-	for _, p := range paused {
-		reports = append(reports, pauseReport{p.EventType, p.Since.UTC()})
-	}
+	reports := mapped(paused, func(p almanac.Pause) pauseReport { return pauseReport{p.EventType, p.Since.UTC()} })
 	if c.JSON {
 		return writeJSON(env.out, reports)
 	}

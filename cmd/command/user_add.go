@@ -170,10 +170,7 @@ func (c *addUser) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return stored(err, c.Profile.flagErrors)
 		}
-		report := addReport{userReportOf(done.User), []eventReport{}}
-		for _, e := range done.Events {
-			report.Events = append(report.Events, eventReportOf(e, false))
-		}
+		report := addReport{userReportOf(done.User), mapped(done.Events, eventReportOf)}
 		if c.JSON {
 			return writeJSON(env.out, report)
 		}

@@ -151,7 +151,7 @@ func editReportOf(done almanac.UpdateUserResult) editReport {
 		events []almanac.Event
 	}{{"MOVED", done.Moved}, {"REFRESHED", done.Refreshed}, {"ADDED", done.Added}, {"REMOVED", done.Removed}, {"CANCELLED", done.Cancelled}} {
 		for _, e := range part.events {
-			r.Events = append(r.Events, changedEvent{part.change, eventReportOf(e, false)})
+			r.Events = append(r.Events, changedEvent{part.change, eventReportOf(e)})
 			r.entries = append(r.entries, listedEvent{Event: e, change: part.change})
 		}
 	}
@@ -196,10 +196,7 @@ func (r editReport) write(env *environment, text string) error {
 
 // typesOf lists the types of events, each once.
 func typesOf(events []almanac.Event) string {
-	types := make([]string, len(events))
-	for i, e := range events {
-		types[i] = printable(e.Type)
-	}
+	types := mapped(events, func(e almanac.Event) string { return printable(e.Type) })
 	slices.Sort(types)
 	return strings.Join(slices.Compact(types), ", ")
 }

@@ -58,11 +58,7 @@ func problemsOf(err error) []problem {
 	if !errors.As(err, &invalid) {
 		return []problem{{Problem: bare(err.Error())}}
 	}
-	var list []problem
-	for _, f := range invalid.Fields {
-		list = append(list, problem{f.Field, f.Problem})
-	}
-	return list
+	return mapped(invalid.Fields, func(f almanac.FieldError) problem { return problem{f.Field, f.Problem} })
 }
 
 // maxRow is the longest row in bytes: what a user may have, and room to spare.

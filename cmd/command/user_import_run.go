@@ -57,11 +57,7 @@ type refusal struct {
 }
 
 func (r refusal) String() string {
-	clauses := make([]string, len(r.Problems))
-	for i, p := range r.Problems {
-		clauses[i] = p.String()
-	}
-	return fmt.Sprintf("%d: %s", r.Line, strings.Join(clauses, "; "))
+	return fmt.Sprintf("%d: %s", r.Line, strings.Join(mapped(r.Problems, func(p problem) string { return p.String() }), "; "))
 }
 
 // run enrols the users of the file.

@@ -57,11 +57,7 @@ func previewedOf(o almanac.Occurrence) previewedOccurrence {
 }
 
 func previewedAll(list []almanac.Occurrence) []previewedOccurrence {
-	all := make([]previewedOccurrence, len(list)) // [] rather than null
-	for i, o := range list {
-		all[i] = previewedOf(o)
-	}
-	return all
+	return mapped(list, previewedOf)
 }
 
 // Run shows the occurrences.

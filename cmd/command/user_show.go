@@ -55,10 +55,7 @@ func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User
 	case len(found.Items) == 0:
 		return almanac.User{}, missing
 	case len(found.Items) > 1:
-		ids := make([]string, len(found.Items))
-		for i, u := range found.Items {
-			ids[i] = u.ID.String()
-		}
+		ids := mapped(found.Items, func(u almanac.User) string { return u.ID.String() })
 		if found.Next != "" {
 			ids = append(ids, "…")
 		}
@@ -160,18 +157,11 @@ func historyOf(ctx context.Context, store *postgres.Store, user uuid.UUID, limit
 }
 
 func (h history) details(env *environment, u almanac.User) userDetails {
-	d := userDetails{
+	return userDetails{
 		userReport: userReportOf(u), LocalTime: u.Timezone.WallTime(env.now).String(), Offset: offsetText(offsetAt(u.Timezone, env.now)),
-		Open: []eventReport{}, MoreOpen: h.moreOpen, Ended: []eventReport{}, MoreEnded: h.moreEnded,
+		Open: mapped(h.open, eventReportOf), MoreOpen: h.moreOpen, Ended: mapped(h.ended, eventReportOf), MoreEnded: h.moreEnded,
 		Stalled: stalledReports(h.stalled),
 	}
-	for _, e := range h.open {
-		d.Open = append(d.Open, eventReportOf(e, false))
-	}
-	for _, e := range h.ended {
-		d.Ended = append(d.Ended, eventReportOf(e, false))
-	}
-	return d
 }
 
 // write writes the events as two tables.

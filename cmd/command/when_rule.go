@@ -24,9 +24,5 @@ func (r *rule) parse(first calendar.Date, quiet string) (calendar.Recurrence, er
 	if !errors.As(err, &bad) {
 		return found, err
 	}
-	var errs []error
-	for _, p := range bad.Problems {
-		errs = append(errs, fmt.Errorf("--%s: %s", p.Field, p.Problem))
-	}
-	return nil, errors.Join(errs...)
+	return nil, errors.Join(mapped(bad.Problems, func(p calendar.InputProblem) error { return fmt.Errorf("--%s: %s", p.Field, p.Problem) })...)
 }
