@@ -1,14 +1,18 @@
 package almanactest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // Requeued returns the ids of those of the events that were requeued before.
@@ -83,4 +87,100 @@ func (s *state) unpaused(types []string) []string {
 		_, paused := s.pauses[eventType]
 		return paused
 	})
+}
+
+// Prune deletes the events of a page that ended before an instant and were due before it.
+func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return 0, "", err
+	}
+	err = r.transact(ctx, func(time.Time) error {
+		deleted = 0
+		if before.After(r.pruned) {
+			r.pruned = before
+		}
+		events := r.matching(func(e almanac.Event) bool {
+			return e.Status.Terminal() && bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
+		})
+		found := almanac.PageOf(events, limit, almanac.OldestFirst)
+		next = found.Next
+		for _, e := range found.Items {
+			if e.UpdatedAt.Before(before) && e.Due.Before(before) && r.due[e.ID].Before(before) {
+				delete(r.due, e.ID)
+				delete(r.events, e.ID)
+				deleted++
+			}
+		}
+		return nil
+	})
+	return deleted, next, err
+}
+
+// ZoneRules returns the stored zone rules.
+func (r *Repository) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		book = r.zoneBook(now)
+		return nil
+	})
+	return book, err
+}
+
+func (s *state) zoneBook(now time.Time) almanac.ZoneBook {
+	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Now: now}
+}
+
+func byZone(a, b calendar.ZoneRules) int {
+	return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Version, b.Version), cmp.Compare(a.Fingerprint, b.Fingerprint), cmp.Compare(a.Since, b.Since))
+}
+
+// EditZoneRules edits the stored zone rules.
+func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+	return r.transact(ctx, func(now time.Time) error {
+		changed, err := edit(r.zoneBook(now))
+		if err != nil {
+			return err
+		}
+		r.zones = slices.Clone(r.zones)
+		for _, rules := range changed {
+			rules.Recheck = rules.Recheck.UTC().Truncate(time.Microsecond)
+			i, known := slices.BinarySearchFunc(r.zones, rules.Zone, func(r almanac.ZoneRecord, zone string) int { return strings.Compare(r.Zone, zone) })
+			if !known {
+				r.zones = slices.Insert(r.zones, i, rules)
+			}
+			r.zones[i] = rules
+		}
+		r.marks = slices.DeleteFunc(slices.Clone(r.marks), func(m calendar.ZoneRules) bool {
+			return slices.ContainsFunc(changed, func(c almanac.ZoneRecord) bool { return c.Zone == m.Zone })
+		})
+		return nil
+	})
+}
+
+// mark stores by which other rules an event was planned, and returns the event as stored.
+func (s *state) mark(e almanac.Event) almanac.Event {
+	if e.PlannedBy != nil && !slices.Contains(s.marks, *e.PlannedBy) {
+		s.marks = append(slices.Clone(s.marks), *e.PlannedBy)
+		slices.SortFunc(s.marks, byZone)
+	}
+	e.PlannedBy = nil
+	return e
+}
+
+// MoveEvents moves pending events to another instant.
+func (r *Repository) MoveEvents(ctx context.Context, events []almanac.Event) (moved []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		for _, e := range events {
+			is, known := r.events[e.ID]
+			if !known || is.Version != e.Version-1 || is.Status != almanac.Pending || is.ClaimCount > 0 {
+				continue
+			}
+			was := is
+			is.Due, is.Version = e.Due, e.Version
+			is.AvailableAt, is.ReadyAt = availableAfter(was, is, now)
+			moved = append(moved, r.put(is, now))
+		}
+		return nil
+	})
+	return moved, err
 }

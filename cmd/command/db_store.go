@@ -2,12 +2,18 @@ package command
 
 import (
 	"context"
+	"embed"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -128,4 +134,162 @@ func (t *tables) dial(ctx context.Context, env *environment, patience time.Durat
 		return nil, nil, err
 	}
 	return conn, store, nil
+}
+
+//go:embed queries/*.sql
+var queries embed.FS
+
+// statement returns one of the files under queries, for a schema. Each begins with
+// what it takes, what it returns and what it costs.
+func statement(name, schema string) string {
+	text, err := queries.ReadFile("queries/" + name + ".sql")
+	if err != nil {
+		panic(fmt.Sprintf("almanac: no statement %s: %v", name, err)) // it was embedded
+	}
+	return strings.ReplaceAll(string(text), `:"schema"`, pgx.Identifier{schema}.Sanitize())
+}
+
+// connectLimit is patience with a server that does not answer at all.
+const connectLimit = 10 * time.Second
+
+// connect returns a connection from the host's pool, or to the server of url. In the
+// latter case the name of the command is the application_name of the session. It wins
+// over that of the URL, which mostly is the URL of a program: the trail would tell what
+// the command did as the program's.
+func (e *environment) connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	if e.host.Open != nil {
+		return e.take(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams["application_name"] = e.host.Name
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// take opens the host's pool for one of its connections, which outlives the pool.
+func (e *environment) take(ctx context.Context) (*pgx.Conn, error) {
+	pool, err := e.host.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	acquired, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return acquired.Hijack(), nil
+}
+
+// disconnect closes a connection also when the command was interrupted.
+func disconnect(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // the server notices either way
+}
+
+// comparison says whether a database would place the same wall times at the same
+// instants.
+type comparison struct {
+	State verdict `json:"state"`
+	// Instant is the first one, of those that were compared, at which they differ, in
+	// UTC; Here and There are the offsets at it.
+	Instant *time.Time `json:"instant,omitempty"`
+	Here    string     `json:"here,omitempty"`
+	There   string     `json:"there,omitempty"`
+	Error   string     `json:"error,omitempty"` // why it is unavailable
+}
+
+// verdict is what a comparison comes to.
+type verdict string
+
+const (
+	agrees      verdict = "agrees"
+	differs     verdict = "differs"
+	unknownZone verdict = "unknownZone"
+	unavailable verdict = "unavailable"
+)
+
+// comparedYears is how far ahead a comparison looks.
+const comparedYears = 10
+
+// compare asks a database for its offsets in ten years, once a week and around each
+// change that z knows.
+func compare(ctx context.Context, env *environment, url string, z calendar.Timezone) *comparison {
+	conn, err := env.connect(ctx, url)
+	if err != nil {
+		return &comparison{State: unavailable, Error: oneLine(err)}
+	}
+	defer disconnect(ctx, conn)
+	store, err := postgres.New(conn)
+	if err != nil {
+		return &comparison{State: unavailable, Error: oneLine(err)}
+	}
+	return compareOn(ctx, store, z, env.now)
+}
+
+// compareOn is compare for a database that one is connected to.
+func compareOn(ctx context.Context, store *postgres.Store, z calendar.Timezone, now time.Time) *comparison {
+	instants := samples(z, now)
+	theirs, err := store.Offsets(ctx, z.String(), instants)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == invalidParameterValue {
+		return &comparison{State: unknownZone}
+	}
+	if err != nil {
+		return &comparison{State: unavailable, Error: oneLine(err)}
+	}
+	for i, instant := range instants {
+		if here := offsetAt(z, instant); here != theirs[i] {
+			return &comparison{State: differs, Instant: &instant, Here: offsetText(here), There: offsetText(theirs[i])}
+		}
+	}
+	return &comparison{State: agrees}
+}
+
+// invalidParameterValue is PostgreSQL's answer to a zone that it does not have.
+const invalidParameterValue = "22023"
+
+func samples(z calendar.Timezone, now time.Time) []time.Time {
+	const week = 7 * 24 * time.Hour
+	now = now.UTC().Truncate(time.Second)
+	end := now.AddDate(comparedYears, 0, 0)
+	var instants []time.Time
+	for at := now; at.Before(end); at = at.Add(week) {
+		instants = append(instants, at)
+	}
+	for at := now; ; {
+		next, ok := z.NextChange(at)
+		if !ok || next.At.After(end) {
+			break
+		}
+		instants = append(instants, next.At.Add(-time.Second), next.At)
+		at = next.At
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	return instants
+}
+
+// offsetAt returns how far clocks in z stand east of UTC.
+func offsetAt(z calendar.Timezone, instant time.Time) time.Duration {
+	return z.WallTime(instant).Labelled().Sub(instant.Truncate(time.Second))
+}
+
+// String says it in words. A nil comparison was never made.
+func (c *comparison) String() string {
+	switch {
+	case c == nil:
+		return "not asked; give --database-url"
+	case c.State == agrees:
+		return fmt.Sprintf("agrees for the next %d years", comparedYears)
+	case c.State == differs:
+		return fmt.Sprintf("differs: at %s clocks stand at %s there, at %s here", c.Instant.Format(time.RFC3339), c.There, c.Here)
+	case c.State == unknownZone:
+		return "does not know this zone"
+	}
+	return "cannot be asked: " + c.Error
 }

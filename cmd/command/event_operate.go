@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -198,4 +199,132 @@ func (t *tables) operator(ctx context.Context, env *environment) (*postgres.Stor
 		return nil, nil, nil, err
 	}
 	return store, scheduler, closing, nil
+}
+
+// changeReport is what there is to say about events that were to be changed.
+type changeReport struct {
+	Operation ops.Operation `json:"operation"`
+	DryRun    bool          `json:"dryRun"`
+	Events    []eventReport `json:"events"` // as stored; in a dry run, as they are
+	Refused   []unchanged   `json:"refused"`
+	More      bool          `json:"more"`            // the limit was reached
+	Unplanned int           `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
+	Error     string        `json:"error,omitempty"` // why it was not done to the end
+
+	RequeuedBefore int `json:"requeuedBefore"` // failed events that were left out
+
+	quiet []string // what quiet hours do to events that were to run now
+}
+
+// unchanged is an event that could not be changed.
+type unchanged struct {
+	ID     uuid.UUID `json:"id"`
+	Reason string    `json:"reason"`
+}
+
+func changeReportOf(what ops.Operation, dryRun bool, done ops.OperateResult, err error) changeReport {
+	r := changeReport{Operation: what, DryRun: dryRun, Events: mapped(done.Events, eventReportOf), More: done.More, Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore}
+	r.Refused = mapped(done.Refused, func(one almanac.Refusal) unchanged { return unchanged{one.EventID, bare(one.Err.Error())} })
+	if err != nil {
+		r.Error = bare(err.Error())
+	}
+	return r
+}
+
+// write writes what was done as a table, and what was not to standard error.
+func (r changeReport) write(env *environment, events []almanac.Event, limit int) error {
+	if len(events) > 0 {
+		if err := eventList(env, form{}, eventView{}).write(env, listedEvents(events), true); err != nil {
+			return err
+		}
+	}
+	for _, one := range r.Refused {
+		fmt.Fprintf(env.errs, "refused %s: %s\n", one.ID, printable(one.Reason))
+	}
+	if r.RequeuedBefore > 0 {
+		fmt.Fprintf(env.errs, "left out %s: requeued before\n", counted(r.RequeuedBefore, "failed event"))
+	}
+	if r.Unplanned > 0 {
+		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))
+	}
+	for _, text := range r.quiet {
+		fmt.Fprintln(env.errs, text)
+	}
+	if r.More {
+		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)
+	}
+	verb := map[ops.Operation]string{ops.Cancel: "cancelled", ops.RunNow: "made due", ops.Requeue: "requeued"}[r.Operation]
+	if r.DryRun {
+		verb = "would try to " + map[ops.Operation]string{ops.Cancel: "cancel", ops.RunNow: "make due", ops.Requeue: "requeue"}[r.Operation]
+	}
+	_, err := fmt.Fprintf(env.out, "%s %s\n", verb, counted(len(events), "event"))
+	return err
+}
+
+// verdict is an error where an event was refused.
+func (r changeReport) verdict() error {
+	if len(r.Refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s of %d refused", counted(len(r.Refused), "event"), len(r.Refused)+len(r.Events))
+}
+
+// usualGrace is the default of WithMissedGrace. A host's own grace cannot be read from its
+// options.
+const usualGrace = 5 * time.Second
+
+// quietHoursOf says what quiet hours do to events that were to run now. The operation began
+// at an instant of the database clock. Without force, an event whose user has quiet hours is
+// left available later. The program that delivers also postpones each late event, forced or
+// not; whether its user has quiet hours then is not known here.
+func quietHoursOf(events []almanac.Event, began time.Time, forced bool) (texts []string) {
+	var onTime, late, available []almanac.Event
+	for _, e := range events {
+		at := began // an event that was available already is unchanged, and its update may be long ago
+		if e.UpdatedAt.After(at) {
+			at = e.UpdatedAt
+		}
+		waits := e.AvailableAt.After(at.Add(time.Second)) // a wall time has whole seconds
+		switch isLate := e.RetryCount > 0 || at.Sub(e.Due) > usualGrace; {
+		case waits && isLate:
+			late = append(late, e)
+		case waits:
+			onTime = append(onTime, e)
+		case isLate:
+			available = append(available, e)
+		}
+	}
+	if n := len(onTime); n > 0 {
+		texts = append(texts, untilEnd(onTime, len(events))+"; --force delivers "+numbered(n, "it", "them")+" now")
+	}
+	if n := len(late); n > 0 {
+		texts = append(texts, untilEnd(late, len(events))+", also with --force, because "+numbered(n, "it is", "they are")+" late already")
+	}
+	if n := len(available); n > 0 && (forced || len(texts) > 0) {
+		texts = append(texts, someOf(n, len(events))+numbered(n, " is late already: if the user has quiet hours now, it waits for their end",
+			" are late already: they wait for the end of the quiet hours, if their users have any now")+", also with --force")
+	}
+	return texts
+}
+
+// untilEnd says that events wait, and why. Of a single event it says until when.
+func untilEnd(events []almanac.Event, all int) string {
+	n := len(events)
+	return someOf(n, all) + numbered(n, " waits until "+instantText(events[0].AvailableAt)+" because of the user's quiet hours",
+		" wait because of their users' quiet hours")
+}
+
+// someOf names n of all events that were changed.
+func someOf(n, all int) string {
+	if all == 1 {
+		return "the event"
+	}
+	return fmt.Sprintf("%d of the events", n)
+}
+
+func numbered(n int, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
 }
