@@ -388,7 +388,7 @@ func TestBackfillTellsOfWhatWasStoredBeforeAnError(t *testing.T) {
 			RETURN NEW;
 		END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON almanac.series FOR EACH ROW EXECUTE FUNCTION public.refuse()`,
-		ids[1], raise("23514"), ids[7], raise("55P03")))
+		ids[1], raise("23514"), ids[7], raise("53100")))
 	require.NoError(t, err)
 	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }})
 	require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestBackfillTellsOfWhatWasStoredBeforeAnError(t *testing.T) {
 
 	_, err = s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
 
-	require.ErrorContains(t, err, "55P03")
+	require.ErrorContains(t, err, "53100")
 	stored, err := store.Count(t.Context(), almanac.OfType("DIGEST"))
 	require.NoError(t, err)
 	require.Positive(t, stored)

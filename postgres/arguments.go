@@ -60,6 +60,15 @@ func distinct(ids []uuid.UUID) []uuid.UUID {
 	})
 }
 
+// indexesOf returns the indexes of a list, in order.
+func indexesOf[T any](list []T) []int {
+	indexes := make([]int, len(list))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return indexes
+}
+
 // textOrNull returns a text, or NULL for "".
 func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
 

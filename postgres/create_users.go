@@ -18,7 +18,7 @@ import (
 // CreateUsers stores users with their first events, in one transaction, with one statement for
 // all users and one for all events. It stores each half of the list separately, and again the
 // halves of a half, in these cases: the database refuses a row, the transaction takes too long, or a
-// statement waits for another transaction that stores one of the users. It
+// statement waits for another transaction that stores one of the users, see inHalves. It
 // stores a user whose external id an earlier user of the list has in a later transaction, so that
 // the earlier user gets it.
 func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
@@ -42,30 +42,32 @@ func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) 
 		rest, err := s.createMany(ctx, users[n:])
 		return append(first, rest...), err
 	}
-	stored, err := s.createTogether(ctx, users)
-	switch {
-	case len(users) > 1 && (refused(err) || tookTooLong(err) || errors.Is(err, almanac.ErrLocked)):
-		return inParts(users, (len(users)+1)/2, func(half []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
-			return s.createMany(ctx, half)
-		})
-	case refused(err) || errors.Is(err, almanac.ErrLocked):
-		return []almanac.CreateUserResult{{Err: err}}, nil
-	}
-	return stored, err
-}
-
-// inParts stores parts of a batch one after another, until one fails. It returns the results so
-// far, and the error.
-func inParts[T, R any](batch []T, size int, store func([]T) ([]R, error)) ([]R, error) {
-	var results []R
-	for part := range slices.Chunk(batch, size) {
-		stored, err := store(part)
-		results = append(results, stored...)
-		if err != nil {
-			return results, err
+	results, known := make([]almanac.CreateUserResult, len(users)), make([]bool, len(users))
+	works := false
+	err := inHalves(indexesOf(users), func(part []int) error {
+		stored, err := s.createTogether(ctx, column(part, func(i int) almanac.UserWithEvents { return users[i] }))
+		if len(part) == 1 && stateOf(err) == lockNotAvailable {
+			stored, err = []almanac.CreateUserResult{{Err: fmt.Errorf("%w: a user of the same id or external id", almanac.ErrLocked)}}, nil
 		}
+		if err != nil {
+			return err
+		}
+		for k, i := range part {
+			results[i], known[i] = stored[k], true
+		}
+		works = true
+		return nil
+	}, func(i int, cause error) error {
+		if !refused(cause) && !works {
+			return cause
+		}
+		results[i], known[i] = almanac.CreateUserResult{Err: cause}, true
+		return nil
+	})
+	if err != nil {
+		results = results[:slices.Index(known, false)]
 	}
-	return results, nil
+	return results, err
 }
 
 // createOne stores a user with the first events in one round trip of a transaction. It waits as
@@ -146,9 +148,6 @@ func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvent
 			}
 		}
 		created, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(list), repeatsSeries))
-		if stateOf(err) == lockNotAvailable {
-			return asIs(fmt.Errorf("%w: a user of the same id or external id", almanac.ErrLocked))
-		}
 		if err != nil {
 			return err
 		}

@@ -91,15 +91,19 @@ func TestCreateUsersCountsUsersStoredBeforeAFailure(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `
-		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'too slow' USING ERRCODE = 'query_canceled'; END $$;
-		CREATE TRIGGER fail BEFORE INSERT ON almanac.users FOR EACH ROW WHEN (NEW.last_name = '8') EXECUTE FUNCTION public.fail()`)
+		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF NEW.last_name = '2' THEN RAISE 'refused'; END IF;
+			RAISE 'no space' USING ERRCODE = 'disk_full';
+		END $$;
+		CREATE TRIGGER fail BEFORE INSERT ON almanac.users FOR EACH ROW WHEN (NEW.last_name IN ('2', '8')) EXECUTE FUNCTION public.fail()`)
 	require.NoError(t, err)
 	var notified notices
 
 	done, err := newScheduler(t, store, almanac.WithObserver(&notified)).CreateUsers(t.Context(), folk(10), almanac.CreateUsersOptions{})
 
-	require.ErrorContains(t, err, "too slow")
-	require.Equal(t, 8, done.Created)
+	require.ErrorContains(t, err, "no space")
+	require.Equal(t, 2, done.Created)
 	notified.requireOf(t, store, done)
 }
 

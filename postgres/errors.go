@@ -18,8 +18,8 @@ import (
 //	the connection was lost before COMMIT                   repeats the operation on another connection
 //	42P01, 42703, 42883, 3F000, an object is missing        returns an error that matches almanac.ErrOutdated
 //	25006, the session may not write                        closes the connection, repeats on another
-//	57014, a statement took too long                        stores halves of many users
-//	classes 22 and 23, P0001, a row was refused             stores the other rows of the batch
+//	57014, a statement took too long                        stores the other rows of the batch
+//	a row was refused, see refused and doubtful             stores the other rows of the batch
 //
 // Every other error is returned. The caller may repeat the call later. Repeating it at
 // once would add load while connections, memory or disk space are short (class 53), or
@@ -39,9 +39,7 @@ const (
 	undefinedSchema       = "3F000"
 	featureNotSupported   = "0A000" // also says that a prepared statement returns other types than before
 	insufficientPrivilege = "42501"
-	raised                = "P0001" // RAISE in a function, such as a trigger of the host
-	classConnection       = "08"    // also sent by poolers that have lost the server
-	classDataException    = "22"
+	classConnection       = "08" // also sent by poolers that have lost the server
 	classSyntaxOrAccess   = "42"
 	classIntegrity        = "23"
 )
@@ -60,10 +58,27 @@ func rolledBack(err error) bool {
 	return code == serializationFailure || code == deadlockDetected
 }
 
-// refused reports whether the database rejected a row, and would reject it again.
+// refused reports whether the database rejected a row, and would reject it again. That is every
+// error of a server unless its class says that the server, the session or the schema may be the
+// cause: a trigger of the host may use any code, and limits of indexes are in class 54.
 func refused(err error) bool {
 	code := stateOf(err)
-	return code == raised || classOf(code) == classDataException || classOf(code) == classIntegrity
+	switch classOf(code) {
+	case "", classConnection, "25", "26", "28", "3B", "3D", "40", "53", "57":
+		return false
+	}
+	return !doubtful(err)
+}
+
+// doubtful reports whether the database rejected one row or all rows. A right that a trigger lacks,
+// or a damaged block, can be about one row; a right on the table is about all. It is about one row
+// if other rows can be stored.
+func doubtful(err error) bool {
+	switch classOf(stateOf(err)) {
+	case "0A", "3F", classSyntaxOrAccess, "55", "58", "72", "F0", "HV", "XX":
+		return true
+	}
+	return false
 }
 
 // outdated reports whether the database lacks a schema, table, column or function that a

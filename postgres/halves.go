@@ -9,55 +9,77 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// failAll is how many users alone may take too long before another call succeeds. If more do, it
-// is not their fault.
+// failAll is how many rows alone may be doubtful or take too long before another call succeeds. If
+// more do, it is not their fault.
 const failAll = 3
 
-// addInHalves adds events for users in one transaction. If the database refuses a row, or the
-// transaction takes too long, it adds them for each half of the users, and for halves of a half.
-// Until a call succeeds, it takes the smallest part next, which shows soonest whether the database
-// works. From then on it takes the largest.
+// inHalves stores items in one call. If the database refuses a row, or the call takes too long, it
+// stores each half of the items, and halves of a half. Until a call succeeds, it takes the smallest
+// part next, which shows soonest whether the database works. From then on it takes the largest.
 //
-// A user for whom add fails alone is left to setAside, with the error. If every call takes too
-// long, addInHalves fails, and refuses no user. With an error it returns what is stored already,
-// because observers are told of it.
-func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResult, error), setAside func(uuid.UUID, error) (almanac.AddEventsResult, error)) (all almanac.AddEventsResult, err error) {
-	slow, works := 0, false
-	for parts := [][]uuid.UUID{users}; len(parts) > 0; {
-		var part []uuid.UUID
+// An item for which store fails alone is left to setAside, with the error. If every call is doubtful
+// or takes too long, inHalves fails, and sets nothing aside. It returns other errors at once.
+func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) error) error {
+	type suspect struct {
+		item T
+		err  error
+	}
+	var suspects []suspect
+	works := false
+	for parts := [][]T{items}; len(parts) > 0; {
+		var part []T
 		if works {
 			part, parts = parts[0], parts[1:]
 		} else {
 			part, parts = parts[len(parts)-1], parts[:len(parts)-1]
 		}
-		added, err := add(part)
-		tooLong := tookTooLong(ofStore(err))
-		switch {
+		err := store(part)
+		switch rejected := ofStore(err); {
 		case err == nil:
 			works = true
-		case !tooLong && !refused(ofStore(err)):
-			return all, err // the transaction stored nothing
+		case !refused(rejected) && !doubtful(rejected) && !tookTooLong(rejected):
+			return err
 		case len(part) > 1:
 			half := (len(part) + 1) / 2
 			parts = append(parts, part[half:], part[:half])
-			continue
+		case refused(rejected):
+			if err := setAside(part[0], err); err != nil {
+				return err
+			}
 		default:
-			if tooLong {
-				slow++
+			suspects = append(suspects, suspect{part[0], err})
+		}
+		switch {
+		case len(parts) > 0 && !works && len(suspects) < failAll:
+			continue // it may be the fault of all
+		case !works && len(suspects) >= failAll:
+			return suspects[0].err
+		}
+		for _, s := range suspects {
+			if err := setAside(s.item, s.err); err != nil {
+				return err
 			}
-			if slow == failAll && !works {
-				all.Refused = nil
-				return all, err
-			}
-			if added, err = setAside(part[0], err); err != nil {
-				return all, err
-			}
+		}
+		suspects = nil
+	}
+	return nil
+}
+
+// addInHalves adds events for users, see inHalves. With an error it returns what is stored already,
+// because observers are told of it.
+func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResult, error), setAside func(uuid.UUID, error) (almanac.AddEventsResult, error)) (all almanac.AddEventsResult, err error) {
+	note := func(added almanac.AddEventsResult, err error) error {
+		if err != nil {
+			return err // the transaction stored nothing
 		}
 		all.Users += added.Users
 		all.Locked, all.Refused = append(all.Locked, added.Locked...), append(all.Refused, added.Refused...)
 		all.Stalled, all.Events = append(all.Stalled, added.Stalled...), append(all.Events, added.Events...)
+		return nil
 	}
-	return all, nil
+	err = inHalves(users, func(users []uuid.UUID) error { return note(add(users)) },
+		func(user uuid.UUID, cause error) error { return note(setAside(user, cause)) })
+	return all, err
 }
 
 // ofStore returns an error of an operation of the store, and nil for an error that the caller's

@@ -16,52 +16,65 @@ import (
 // another transaction. If the series or the user of an event is locked, the event's result has
 // [almanac.ErrLocked], and the other outcomes are stored.
 //
-// When the database refuses a row of the batch, each settlement is stored separately, so that
-// the refused row does not block the others. A successor that the database refuses is left out.
+// When the database refuses a row of the batch, the settlements are stored in halves, so that the
+// refused row does not block the others. A successor that the database refuses is left out.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	if err == nil {
 		return settled, nil
 	}
-	if !refused(err) {
+	if !refused(err) && !doubtful(err) {
 		return nil, err
 	}
-	for _, i := range left {
-		stored, err := s.settleAlone(ctx, []almanac.Settlement{settlements[i]})
+	works := len(left) < len(settlements)
+	err = inHalves(left, func(part []int) error {
+		stored, _, err := s.settleTogether(ctx, column(part, func(i int) almanac.Settlement { return settlements[i] }))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		settled[i] = stored[0]
+		for k, i := range part {
+			settled[i] = stored[k]
+		}
+		works = true
+		return nil
+	}, func(i int, cause error) (err error) {
+		settled[i], err = s.settleReduced(ctx, settlements[i], cause)
+		if refused(err) || works && doubtful(err) {
+			settled[i], err = almanac.SettleResult{Err: err}, nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return settled, nil
 }
 
-// settleAlone stores a single settlement of a batch that was refused. If the database refuses it
-// again, settleAlone stores it without its successor, without its follow-ups, or without both. A
-// successor is planned again later, and follow-ups are not, so the successor is given up first.
-func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]almanac.SettleResult, error) {
-	settled, _, err := s.settleTogether(ctx, one)
-	next, follow, cause := one[0].Next, one[0].Follow, err
+// settleReduced stores a settlement that the database refused, without its successor, without its
+// follow-ups, or without both. A successor is planned again later, and follow-ups are not, so the
+// successor is given up first.
+func (s *Store) settleReduced(ctx context.Context, whole almanac.Settlement, cause error) (almanac.SettleResult, error) {
+	err := cause
 	for _, without := range []struct{ next, follow bool }{{true, false}, {false, true}, {true, true}} {
-		if !refused(err) {
-			return settled, err
+		if !refused(err) && !doubtful(err) {
+			break
 		}
-		if without.next && next == nil || without.follow && follow == nil {
+		if without.next && whole.Next == nil || without.follow && whole.Follow == nil {
 			continue
 		}
-		one[0].Next, one[0].Follow = next, follow
+		reduced := whole
 		if without.next {
-			one[0].Next = func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, cause }
+			reduced.Next = func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, cause }
 		}
 		if without.follow {
-			one[0].Follow = func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, cause }
+			reduced.Follow = func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, cause }
 		}
-		settled, _, err = s.settleTogether(ctx, one)
+		var settled []almanac.SettleResult
+		if settled, _, err = s.settleTogether(ctx, []almanac.Settlement{reduced}); err == nil {
+			return settled[0], nil
+		}
 	}
-	if refused(err) {
-		return []almanac.SettleResult{{Err: err}}, nil
-	}
-	return settled, err
+	return almanac.SettleResult{}, err
 }
 
 // settleTogether stores a batch in at most two transactions, and one more for each settlement that
@@ -72,10 +85,7 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 // results of the others. See docs/adr/0041-locked.md.
 func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.SettleResult, left []int, err error) {
 	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.SettleResult, len(settlements))}
-	left = make([]int, len(settlements))
-	for i := range left {
-		left[i] = i
-	}
+	left = indexesOf(settlements)
 	for _, locked := range []bool{false, true} {
 		if len(left) == 0 {
 			return b.settled, nil, nil

@@ -65,7 +65,7 @@ var settlements = []mutation{
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/settle.go",
-		old:  "if !refused(err) {\n\t\treturn nil, err", new: "if true {\n\t\treturn nil, err",
+		old:  "if !refused(err) && !doubtful(err) {\n\t\treturn nil, err", new: "if true {\n\t\treturn nil, err",
 		test: "postgres TestSettleStoresTheOthersWhenTheDatabaseRefusesOne",
 	},
 	{
@@ -83,13 +83,25 @@ var settlements = []mutation{
 	{
 		promise: "That user is in `Refused`, or is tried again later.", in: reliability,
 		file: "postgres/halves.go",
-		old:  "tooLong := tookTooLong(ofStore(err))", new: "tooLong := false",
+		old:  " && !tookTooLong(rejected):", new: ":",
 		test: "postgres TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo",
+	},
+	{
+		promise: "Whatever the code of the error, it is the error of one row if other rows can be stored.", in: reliability,
+		file: "postgres/errors.go",
+		old:  "return !doubtful(err)", new: "return code == \"P0001\" || classOf(code) == \"22\" || classOf(code) == \"23\"",
+		test: "postgres TestOneRefusedRowDelaysNoOtherRow",
+	},
+	{
+		promise: "An error of every row is about none of them.", in: reliability,
+		file: "postgres/settle.go",
+		old:  "works && doubtful(err)", new: "(works || true) && doubtful(err)",
+		test: "postgres TestNoRowIsRefusedWhenEveryRowFails",
 	},
 	{
 		promise: "If every call takes too long, the call fails, and no user is refused.", in: reliability,
 		file: "postgres/halves.go",
-		old:  "if slow == failAll && !works {", new: "if false {",
+		old:  "case !works && len(suspects) >= failAll:", new: "case false:",
 		test: "postgres TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo",
 	},
 	{

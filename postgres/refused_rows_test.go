@@ -1,0 +1,190 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// manyRows is a call that writes many rows.
+type manyRows struct {
+	// prepare stores rows, and returns the call for them, a condition for a trigger of the row
+	// that the database refuses, and how many rows are done.
+	prepare func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int)
+	trigger string // when the database refuses the row
+	fails   bool   // whether the call returns the error of the refused row
+	allOf   []int  // numbers of rows; if all fail, the call fails
+}
+
+// manyRowsEach is how many rows a call has. One of them is refused.
+const manyRowsEach = 10
+
+var manyRowsCalls = map[string]manyRows{
+	"Settle":        {prepare: prepareSettle, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{1, 2, 10}},
+	"AddEvents":     {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
+	"AddSuccessors": {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
+	"CreateUsers":   {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
+}
+
+// The error of one row is about that row, whatever its code: a trigger of the host may use any, and a limit of an index is
+// 54000. All other rows are stored.
+func TestOneRefusedRowDelaysNoOtherRow(t *testing.T) {
+	t.Parallel()
+	for name, c := range manyRowsCalls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store := mustStore(t, pool)
+			for _, code := range []string{"P0001", "22P02", "23503", "54000", "P0002", "AB001", "42501", "XX001"} {
+				call, victim, done := c.prepare(t, pool, store, manyRowsEach)
+				refuseRow(t, pool, c.trigger, victim, code)
+
+				err := call()
+
+				if c.fails {
+					require.ErrorContains(t, err, code)
+				} else {
+					require.NoError(t, err, code)
+				}
+				require.Equal(t, manyRowsEach-1, done(), code)
+				startOver(t, pool)
+			}
+		})
+	}
+}
+
+// An error of every row is about none of them. A right that is missing must not have all rows set aside.
+func TestNoRowIsRefusedWhenEveryRowFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range manyRowsCalls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			for _, n := range c.allOf {
+				call, _, done := c.prepare(t, pool, mustStore(t, pool), n)
+				refuseRow(t, pool, c.trigger, "true", "42501")
+
+				require.ErrorContains(t, call(), "42501", n)
+				require.Zero(t, done(), n)
+				startOver(t, pool)
+			}
+		})
+	}
+}
+
+// refuseRow has the database refuse rows for which a condition holds, with an error of a code.
+func refuseRow(t *testing.T, pool *pgxpool.Pool, trigger, condition, code string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.refuse_row() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; END $$;
+		CREATE TRIGGER refuse_row %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.refuse_row()`, raise(code), trigger, condition))
+	require.NoError(t, err)
+}
+
+// startOver removes what prepare and refuseRow did.
+func startOver(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+		DROP FUNCTION public.refuse_row CASCADE;
+		DO $$
+		BEGIN
+			EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('almanac.%I', relname), ', ') FROM pg_class
+				WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning'));
+		END $$`)
+	require.NoError(t, err)
+}
+
+// rowsOf returns a function that counts rows.
+func rowsOf(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) func() int {
+	return func() (n int) {
+		t.Helper()
+		require.NoError(t, pool.QueryRow(t.Context(), sql, args...).Scan(&n))
+		return n
+	}
+}
+
+func prepareSettle(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	settlements := claimedAndDelivered(t, pool, store, n)
+	stored := 0
+	call = func() error {
+		settled, err := store.Settle(t.Context(), settlements)
+		for i, s := range settled {
+			if s.Err == nil {
+				stored++
+			} else {
+				require.Equal(t, n/3, i, "%v", s.Err)
+			}
+		}
+		return err
+	}
+	return call, fmt.Sprintf("OLD.event_id = '%s'", settlements[n/3].Event.ID), func() int { return stored }
+}
+
+// storeUsers stores users, and returns their ids.
+func storeUsers(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
+	t.Helper()
+	var ids []uuid.UUID
+	for range n {
+		created, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		ids = append(ids, created.User.ID)
+	}
+	return ids
+}
+
+func prepareAddEvents(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	ids := storeUsers(t, store, n)
+	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }})
+	require.NoError(t, err)
+	s, err := almanac.NewScheduler(store, registry)
+	require.NoError(t, err)
+	call = func() error {
+		done, err := s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
+		if err == nil {
+			require.Len(t, done.Refused, 1)
+			require.Equal(t, ids[n/3], done.Refused[0].UserID)
+		}
+		return err
+	}
+	return call, fmt.Sprintf("NEW.user_id = '%s'", ids[n/3]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_type = 'DIGEST' AND user_id = ANY ($1)", ids)
+}
+
+func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	ids := unplanned(t, store, n)
+	call = func() error {
+		_, err := sweepBirthdays(t.Context(), store, alone)
+		return err
+	}
+	return call, fmt.Sprintf("NEW.user_id = '%s' AND NEW.event_id IS NOT NULL", ids[n/3]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY ($1)", ids)
+}
+
+func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		ids[i] = uuid.New()
+	}
+	call = func() error {
+		done, err := newScheduler(t, store).CreateUsers(t.Context(), func(yield func(almanac.Profile, error) bool) {
+			for _, id := range ids {
+				p := ada
+				if p.ID = id; !yield(p, nil) {
+					return
+				}
+			}
+		}, almanac.CreateUsersOptions{})
+		if err == nil {
+			require.Len(t, done.Refused, 1)
+			require.Equal(t, ids[n/3], done.Refused[0].UserID)
+		}
+		return err
+	}
+	return call, fmt.Sprintf("NEW.id = '%s'", ids[n/3]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY ($1)", ids)
+}
