@@ -23,12 +23,23 @@ var everySpec = almanac.And{
 	almanac.Or{almanac.Not{Spec: almanac.OfType("HEARTBEAT")}, almanac.DueBetween{Until: time.Now()}},
 }
 
-// No statement uses an operator or a function of another role, while pg_catalog comes first
-// in the search_path.
+// All in one database, because it takes seconds to set traps.
 func TestStatementsUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
 	t.Parallel()
 	d := newTrapped(t)
-	store := d.store(t)
+	store := d.in(t, d.take(t))
+	t.Run("where pg_catalog comes first", func(t *testing.T) { requireCatalogOnly(t, d, store) })
+	_, err := d.clean.Exec(t.Context(), hostTables)
+	require.NoError(t, err)
+	t.Run("in a host's transaction", func(t *testing.T) { useHostsTransaction(t, d) })
+	t.Run("in a transaction of database/sql", func(t *testing.T) { useTransactionOfDatabaseSQL(t, d) })
+	t.Run("of migrations and switches", func(t *testing.T) { migrateAndSwitch(t, d) })
+}
+
+// requireCatalogOnly requires that no statement uses an operator or a function of another role, while pg_catalog comes first
+// in the search_path.
+func requireCatalogOnly(t *testing.T, d *trapped, store *postgres.Store) {
+	t.Helper()
 	parser := pgtest.NewParser(t, d.url)
 	own := make(map[string]int) // the functions of the schema that statements call
 	for name, function := range map[string]string{"PruneOutbox": "prune_outbox(integer)", "DeleteConsumer": "delete_consumer(text)"} {
@@ -102,14 +113,10 @@ func (h *hostTransaction) use(path string) {
 	require.Equal(h, path, h.path(), "after a deletion")
 }
 
-// The statements of a store use none of the operators and functions in the host's path. The host's
-// own statements do, before and after.
-func TestTheHostsTransactionKeepsItsSearchPath(t *testing.T) {
-	t.Parallel()
-	d := newTrapped(t)
-	d.take(t)
-	_, err := d.clean.Exec(t.Context(), hostTables)
-	require.NoError(t, err)
+// useHostsTransaction requires that the statements of a store use none of the operators and functions in the
+// host's path. The host's own statements do, before and after.
+func useHostsTransaction(t *testing.T, d *trapped) {
+	t.Helper()
 	tx, err := d.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
@@ -131,12 +138,8 @@ func TestTheHostsTransactionKeepsItsSearchPath(t *testing.T) {
 	require.ErrorContains(t, h.exec("SELECT 'a'::text = 'a'::text"), "trapped")
 }
 
-func TestATransactionOfDatabaseSQLKeepsItsSearchPath(t *testing.T) {
-	t.Parallel()
-	d := newTrapped(t)
-	d.take(t)
-	_, err := d.clean.Exec(t.Context(), hostTables)
-	require.NoError(t, err)
+func useTransactionOfDatabaseSQL(t *testing.T, d *trapped) {
+	t.Helper()
 	db := stdlib.OpenDBFromPool(d.pool)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -155,11 +158,10 @@ func TestATransactionOfDatabaseSQLKeepsItsSearchPath(t *testing.T) {
 	h.use(hostPath)
 }
 
-// Whatever creates or changes the schema, and the triggers that it switches on, use nothing that
-// another role has created.
-func TestMigrationsAndSwitchesUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
-	t.Parallel()
-	d := newTrapped(t)
+// migrateAndSwitch requires that whatever creates or changes the schema, and the triggers that it switches
+// on, use nothing that another role has created.
+func migrateAndSwitch(t *testing.T, d *trapped) {
+	t.Helper()
 	within := postgres.WithSchema("exported")
 	files, err := postgres.Export{Schema: "exported"}.Files()
 	require.NoError(t, err)
