@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -101,4 +103,63 @@ type batchRows struct {
 func (r batchRows) Close() {
 	r.Rows.Close()
 	_ = r.results.Close()
+}
+
+// EncodingError reports that the database cannot hold every text, or that the session would misread texts. Almanac
+// works in databases with the encoding UTF8, and in sessions with the client encoding UTF8, which is pgx's. Nothing was stored.
+type EncodingError struct {
+	Database string // the encoding of the database, such as LATIN1 or SQL_ASCII
+	Session  string // client_encoding, which a role, a database or a connection may set
+}
+
+const utf8 = "UTF8"
+
+func (e *EncodingError) Error() string {
+	if e.Database != utf8 {
+		return fmt.Sprintf("postgres: the encoding of this database is %s, and Almanac needs UTF8: use a database made by CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", e.Database)
+	}
+	return fmt.Sprintf("postgres: client_encoding is %s in this session, and Almanac needs UTF8: reset the setting of the role, the database or the connection", e.Session)
+}
+
+// check returns e if one of the encodings is another than UTF8. An encoding that is not known counts as UTF8.
+func (e *EncodingError) check() error {
+	if (e.Database == utf8 || e.Database == "") && (e.Session == utf8 || e.Session == "") {
+		return nil
+	}
+	return asIs(e)
+}
+
+// checkEncoding checks the encodings of a connection, which the server reports without being asked.
+func checkEncoding(conn *pgx.Conn) error {
+	e := EncodingError{conn.PgConn().ParameterStatus("server_encoding"), conn.PgConn().ParameterStatus("client_encoding")}
+	return e.check()
+}
+
+// IsolationError reports that a transaction of the host has an isolation level above READ COMMITTED, and that the
+// operation has to see every event of a user. Such a transaction does not see events that another program has stored since its
+// first statement, so they would be missed: a user who moves would keep an event in the old zone. Nothing was stored, and the
+// transaction can continue. Begin the transaction with READ COMMITTED, or edit users outside of it.
+type IsolationError struct {
+	Level string // such as "repeatable read"
+}
+
+func (e *IsolationError) Error() string {
+	return fmt.Sprintf("postgres: the transaction is %s, in which events that other programs have stored meanwhile cannot be seen: edit and delete users in a transaction that is READ COMMITTED",
+		strings.ToUpper(e.Level))
+}
+
+// seesLatest returns an [*IsolationError] unless each statement of the transaction sees what was committed before the statement.
+// The store's own transactions do.
+func (s *Store) seesLatest(ctx context.Context, tx pgx.Tx) error {
+	if !s.InTransaction() {
+		return nil
+	}
+	level, err := one(ctx, tx, "SELECT pg_catalog.current_setting('transaction_isolation')", nil, pgx.RowTo[string])
+	if err == nil && strings.HasPrefix(level, "read ") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return asIs(&IsolationError{level})
 }

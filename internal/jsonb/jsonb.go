@@ -6,6 +6,8 @@ package jsonb
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -250,4 +252,70 @@ func Merge(target, patch json.RawMessage) json.RawMessage {
 	encoder.SetEscapeHTML(false) // escapes would change and lengthen unchanged text
 	_ = encoder.Encode(members)  // the members come from valid JSON
 	return bytes.TrimSpace(merged.Bytes())
+}
+
+// Equal reports whether two texts are equal as jsonb. It ignores white space, the order of
+// members, escapes and the notation of numbers. A text with a [Problem] is equal to no
+// text.
+func Equal(a, b []byte) bool {
+	x, ok := valueOf(a)
+	if !ok {
+		return false
+	}
+	y, ok := valueOf(b)
+	return ok && reflect.DeepEqual(x, y)
+}
+
+func valueOf(text []byte) (value any, ok bool) {
+	if !json.Valid(text) || Problem(text) != "" {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err := d.Decode(&value)
+	return plain(value), err == nil
+}
+
+// number is a number in one notation for all its texts, such as "100" for 1e2.
+type number string
+
+// plain replaces the numbers within a value.
+func plain(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		r, ok := new(big.Rat).SetString(v.String()) // Problem bounds the length
+		if !ok {
+			return v
+		}
+		return number(r.String())
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = plain(v[name])
+		}
+	}
+	return value
+}
+
+// Canonical returns the same text for all texts that are [Equal], for hashing. It returns
+// an empty text when [Problem] reports one.
+func Canonical(text []byte) []byte {
+	value, ok := valueOf(text)
+	if !ok {
+		return nil
+	}
+	canonical, err := json.Marshal(value) // members are sorted by name
+	if err != nil {
+		return nil
+	}
+	return canonical
+}
+
+// MarshalJSON writes n as a list that begins with U+0000, which cannot be in a jsonb
+// string. Otherwise the number 1 and the string "1" would be the same.
+func (n number) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]string{"\x00", string(n)})
 }
