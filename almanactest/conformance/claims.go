@@ -199,8 +199,7 @@ var waitCases = cases{
 		found = must(k.r.FindMissed(k.Context(), []string{"NONE"}, time.Hour, 2))(k)
 		k.same("missed of no type", len(found), 0)
 		for _, limit := range []int{-1, 1001} {
-			_, err := k.r.FindMissed(k.Context(), types, time.Hour, limit)
-			k.is(err, almanac.ErrInvalid)
+			k.is(errorOf(k.r.FindMissed(k.Context(), types, time.Hour, limit)), almanac.ErrInvalid)
 		}
 	},
 }
@@ -240,8 +239,7 @@ var orderCases = cases{
 		k.retry(k.newClaimed(almanactest.ReadyFor(48*time.Hour)), "busy", time.Hour)
 		wait, known := k.until(time.Time{})
 		k.same("about an hour", known && wait > 59*time.Minute && wait <= time.Hour, true)
-		m := must(k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Minute))(k)
-		k.same("missed", m, almanac.Missed{})
+		k.same("missed", must(k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Minute))(k), almanac.Missed{})
 	},
 	"ReleaseExpired/releases at most the given number of events": func(k *kit) {
 		k.newEvents(6)

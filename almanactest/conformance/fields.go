@@ -67,8 +67,7 @@ var fieldCases = cases{
 		u := almanactest.User()
 		_, events := k.create(u, full(k.now, u, 1))
 		claimed, released := k.crash(1)
-		back := must(claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt))(k)
-		k.kept(released[0], back)
+		k.kept(released[0], must(claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt))(k))
 		claim := k.take(expiring(1))
 		k.deleteUser(u.ID)
 		ended := must(claim.Events[0].Fail(almanac.ReasonUserDeleted))(k)
@@ -122,8 +121,7 @@ var editFieldCases = cases{
 		edited.ID, edited.Version, edited.CreationDigest = u.ID, 2, u.CreationDigest
 		u = *k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{User: &edited}, nil }).User
 		k.keptUser(u, edited)
-		_, err := k.r.UserByExternalID(k.Context(), given.ExternalID)
-		k.gone(err)
+		k.gone(errorOf(k.r.UserByExternalID(k.Context(), given.ExternalID)))
 		claim := k.take(request(1))
 		k.same("user of a claim", claim.Users[u.ID], u)
 		settled := k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(k.now), Next: func(locked almanac.User, _ time.Time) (almanac.Event, error) {
@@ -251,8 +249,7 @@ func (k *kit) keptUser(got, given almanac.User) {
 	read := k.storedUser(got.ID)
 	k.same("user, read", read, got)
 	if got.ExternalID != "" {
-		read := must(k.r.UserByExternalID(k.Context(), got.ExternalID))(k)
-		k.same("user, by external id", read, got)
+		k.same("user, by external id", must(k.r.UserByExternalID(k.Context(), got.ExternalID))(k), got)
 	}
 	k.same("user of a roster", k.roster(got.ID).User, got)
 	must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {

@@ -40,6 +40,9 @@ func must[T any](v T, err error) func(*kit) T {
 	}
 }
 
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
+
 // is fails the case if err does not match the sentinel.
 func (k *kit) is(err, sentinel error) {
 	k.Helper()

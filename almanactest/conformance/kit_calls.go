@@ -52,8 +52,7 @@ func (k *kit) step(from almanac.Event) func(almanac.Event, error) almanac.Event 
 // noEvent fails the case unless an event is missing.
 func (k *kit) noEvent(id uuid.UUID) {
 	k.Helper()
-	_, err := k.r.Event(k.Context(), id)
-	k.gone(err)
+	k.gone(errorOf(k.r.Event(k.Context(), id)))
 }
 
 // storedUser returns a user as stored now.
@@ -65,8 +64,7 @@ func (k *kit) storedUser(id uuid.UUID) almanac.User {
 // noUser fails the case unless a user is missing.
 func (k *kit) noUser(id uuid.UUID) {
 	k.Helper()
-	_, err := k.r.User(k.Context(), id)
-	k.gone(err)
+	k.gone(errorOf(k.r.User(k.Context(), id)))
 }
 
 // clock returns the repository's time.

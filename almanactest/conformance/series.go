@@ -38,8 +38,7 @@ var seriesCases = cases{
 		check("and failed")
 		k.prune(k.now.Add(time.Hour))
 		check("and pruned")
-		none := must(k.r.Requeued(k.Context(), nil))(k)
-		k.same("of no events", len(none), 0)
+		k.same("of no events", len(must(k.r.Requeued(k.Context(), nil))(k)), 0)
 	},
 	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
 		u := almanactest.User()
@@ -195,14 +194,12 @@ var oneOffCases = cases{
 		moved := k.stored(first.Event.ID)
 		k.same("the zone", moved.Zone, lima)
 		k.same("the wall time", moved.Wall, o.At)
-		again := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
-		k.same("what is there", again.Event, moved)
+		k.same("what is there", must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k).Event, moved)
 		must(s.Cancel(k.Context(), moved.ID, almanac.CancelOptions{}))(k)
-		again = must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
+		again := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
 		k.same("what has ended", again.Event, k.stored(moved.ID))
 		o.FollowUser = false
-		_, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
-		k.is(err, almanac.ErrExists)
+		k.is(errorOf(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)), almanac.ErrExists)
 	},
 }
 

@@ -125,8 +125,7 @@ var staleCases = cases{
 		stale, _ := k.crash(1)
 		holder := k.claim(1)[0]
 		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
-			got := k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)})
-			k.is(got.Err, almanac.ErrLeaseLost)
+			k.is(k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)}).Err, almanac.ErrLeaseLost)
 			k.same("event", k.stored(holder.ID), holder)
 		}
 		k.ok(k.deliver(holder).Err)
@@ -254,8 +253,7 @@ var plannedCases = cases{
 			k.ok(settled[i].Err)
 			k.same("result", settled[i].Event.ID, want.ID)
 		}
-		none := k.settleAll()
-		k.same("answers to nothing", len(none), 0)
+		k.same("answers to nothing", len(k.settleAll()), 0)
 	},
 	"Settle/stores an occurrence once": func(k *kit) {
 		u := almanactest.User()

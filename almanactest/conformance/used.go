@@ -158,8 +158,7 @@ var keyUnitCases = cases{
 		k.unplanned(k.stored(text.ID))
 		stalled := must(k.r.Stalled(k.Context(), u.ID, 0))(k)
 		k.same("stalled", len(stalled), 1)
-		next := k.event(u, almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute))
-		k.same("added", len(k.add(u.ID, next)), 1)
+		k.same("added", len(k.add(u.ID, k.event(u, almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute)))), 1)
 		k.deliver(k.claim(1)[0])
 		stalled = must(k.r.Stalled(k.Context(), u.ID, 0))(k)
 		k.same("stalled after another event", len(stalled), 0)
@@ -205,8 +204,7 @@ func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.R
 		rule, next := to(func(days, hours int) calendar.WallTime {
 			return calendar.WallTimeOf(now.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour))
 		})
-		today := k.event(u, almanactest.OfSeries("", calendar.DateOf(now).String()), almanactest.ReadyFor(0))
-		k.same("added", len(k.add(u.ID, today)), 1)
+		k.same("added", len(k.add(u.ID, k.event(u, almanactest.OfSeries("", calendar.DateOf(now).String()), almanactest.ReadyFor(0)))), 1)
 		k.ok(k.deliver(k.claim(1)[0]).Err)
 
 		h := almanac.Recurring{Type: almanac.TypeBirthday, Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil }}

@@ -62,8 +62,7 @@ var createUserCases = cases{
 		again := k.storedUser(u.ID)
 		k.same("optional fields", []string{again.Locale, again.Email, again.ExternalID}, []string{"", "", ""})
 		k.create(almanactest.User()) // nor is "" an external id that is taken
-		_, err := k.r.UserByExternalID(k.Context(), "")
-		k.gone(err)
+		k.gone(errorOf(k.r.UserByExternalID(k.Context(), "")))
 	},
 	"CreateUser/stores users without names, a date of birth or its year": func(k *kit) {
 		for _, u := range []almanac.User{
@@ -117,27 +116,21 @@ var externalIDCases = cases{
 			return err
 		}
 		k.taken(edit(second.ID, "1"), first.ID, second.ID)
-		again := must(k.r.UserByExternalID(k.Context(), "2"))(k)
-		k.same("user", again, second)
+		k.same("user", must(k.r.UserByExternalID(k.Context(), "2"))(k), second)
 		k.same("events", k.openOf(second.ID), 1)
 		k.ok(edit(second.ID, "2"))
 		k.ok(edit(first.ID, ""))
 		k.ok(edit(second.ID, "1"))
-		again = must(k.r.UserByExternalID(k.Context(), "1"))(k)
-		k.same("user who has it now", again.ID, second.ID)
+		k.same("user who has it now", must(k.r.UserByExternalID(k.Context(), "1"))(k).ID, second.ID)
 	},
 	"UserByExternalID/reports a missing user": func(k *kit) {
-		_, err := k.r.UserByExternalID(k.Context(), "42")
-		matches(k, err, almanac.NotFoundError{Kind: "user", ExternalID: "42"})
+		matches(k, errorOf(k.r.UserByExternalID(k.Context(), "42")), almanac.NotFoundError{Kind: "user", ExternalID: "42"})
 	},
 	"User/reports a missing user": func(k *kit) {
 		id := uuid.New()
-		_, err := k.r.User(k.Context(), id)
-		matches(k, err, almanac.NotFoundError{Kind: "user", ID: id})
-		_, err = k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })
-		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})
-		k.gone(err)
+		matches(k, errorOf(k.r.User(k.Context(), id)), almanac.NotFoundError{Kind: "user", ID: id})
+		k.gone(errorOf(k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })))
+		k.gone(errorOf(k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})))
 	},
 	"DeleteUser/frees the external id at once": func(k *kit) {
 		u := almanactest.User(almanactest.WithExternalID("42"))
@@ -146,8 +139,7 @@ var externalIDCases = cases{
 		for range 2 {
 			holder := must(k.r.UserByExternalID(k.Context(), "42"))(k)
 			k.deleteUser(holder.ID)
-			_, err := k.r.UserByExternalID(k.Context(), "42")
-			k.gone(err)
+			k.gone(errorOf(k.r.UserByExternalID(k.Context(), "42")))
 			k.create(almanactest.User(almanactest.WithExternalID("42")))
 		}
 	},
@@ -167,8 +159,7 @@ var deleteUserCases = cases{
 		claimed := k.newClaimed()
 		k.same("deletion", k.deleteUser(claimed.UserID), almanac.DeleteResult{InFlight: []uuid.UUID{claimed.ID}})
 		k.noUser(claimed.UserID)
-		_, err := k.r.DeleteUser(k.Context(), claimed.UserID, almanac.DeleteOptions{})
-		k.gone(err)
+		k.gone(errorOf(k.r.DeleteUser(k.Context(), claimed.UserID, almanac.DeleteOptions{})))
 		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(claimed)})
 		k.became(settled.Event)(claimed.Complete(k.now))
 		k.same("successor", settled.Successor == nil, true)
@@ -254,9 +245,8 @@ var deletionCases = cases{
 			k.same("result", got, almanac.SettleResult{Err: got.Err})
 		}
 		failed := must(claimed.Fail("by hand"))(k)
-		_, err := k.r.Update(k.Context(), failed, claimed.Version)
-		k.gone(err)
-		_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		k.gone(errorOf(k.r.Update(k.Context(), failed, claimed.Version)))
+		_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			k.Error("edit was called for a deleted user")
 			return almanac.Edit{}, nil
 		})
@@ -301,8 +291,7 @@ var deletionCases = cases{
 		k.deleteUser(e.UserID)
 		k.same("deletion", k.deleteAtOnce(e.UserID), almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
 		k.noEvent(e.ID)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
-		k.gone(err)
+		k.gone(errorOf(k.r.DeleteUser(k.Context(), e.UserID, atOnce)))
 	},
 	"DeleteUser at once/frees ids and keys": func(k *kit) {
 		u := almanactest.User()
@@ -315,19 +304,16 @@ var deletionCases = cases{
 	"DeleteUser/compares the expected version": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour))
 		for _, atOnce := range []bool{false, true} {
-			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{AtOnce: atOnce, Version: 2})
-			matches(k, err, almanac.OptimisticLockError{UserID: e.UserID, Expected: 2})
+			matches(k, errorOf(k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{AtOnce: atOnce, Version: 2})), almanac.OptimisticLockError{UserID: e.UserID, Expected: 2})
 		}
 		k.same("event", k.stored(e.ID), e)
-		d := must(k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{Version: 1}))(k)
-		k.same("removed", d.Removed, 1)
+		k.same("removed", must(k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{Version: 1}))(k).Removed, 1)
 	},
 	"Update/does not retry events of a deleted user": func(k *kit) {
 		e := k.newClaimed()
 		k.deleteUser(e.UserID)
 		again := must(e.Release(almanac.AfterShutdown, "stopped", k.now))(k)
-		_, err := k.r.Update(k.Context(), again, e.Version)
-		k.is(err, almanac.ErrNotFound)
+		k.is(errorOf(k.r.Update(k.Context(), again, e.Version)), almanac.ErrNotFound)
 		k.same("the event", k.stored(e.ID), e)
 		k.same("settled", k.deliver(e).Err, nil)
 	},
