@@ -15,27 +15,48 @@ import (
 // Claim leases events that are due, and events that will be due within r.Ahead and were never
 // claimed. It returns them with their users. Events that another transaction has locked are
 // skipped.
-func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	var claim almanac.ClaimResult
+func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
+	// After rows of the queue that claim nothing, there may be more due events.
+	for more, calls := true, 0; more && calls < mostClaims && err == nil; calls++ {
+		claim, more, err = s.claim(ctx, r)
+	}
+	return claim, err
+}
+
+// mostClaims is how many statements one claim sends at most. Each but the last has only removed rows
+// of the queue.
+const mostClaims = 100
+
+// claim sends the statement once. It returns more if that only removed rows of the queue.
+func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, more bool, err error) {
 	args := pgx.StrictNamedArgs{
 		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
 	}
-	err := s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
-		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}
+	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
+		defer rows.Close()
+		claim, more = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}, false
 		var row claimedRow
-		_, err := pgx.ForEachRow(rows, row.targets(), func() error {
+		for targets := row.targets(); rows.Next(); {
+			if more = rows.RawValues()[claimedID] == nil; more {
+				continue
+			}
+			if err := rows.Scan(targets...); err != nil {
+				return err
+			}
 			e := row.value(r.Token)
 			user, err := row.user.value()
 			if err == nil {
 				e.UsedBefore, err = parseUsed(row.used)
 			}
+			if err != nil {
+				return err
+			}
 			claim.Events, claim.Users[user.ID] = append(claim.Events, e), user
-			return err
-		})
+		}
 		claim.At, claim.Reached, claim.Query = row.at.UTC(), row.reached.UTC(), time.Since(asked)
-		return err
+		return rows.Err()
 	})
-	return claim, err
+	return claim, more, err
 }
 
 // Renew extends leases by another term from now. It returns the tokens of the leases that

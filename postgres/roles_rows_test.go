@@ -18,7 +18,8 @@ func claimOf(types []string, lease time.Duration) almanac.ClaimRequest {
 	return almanac.ClaimRequest{Token: uuid.New(), Owner: "test", Types: types, Limit: 100, Lease: lease}
 }
 
-// Every role with the rights of the API can insert rows into the queue and delete them. A claim takes an event for what its series says.
+// Every role with the rights of the API can insert rows into the queue and delete them. A claim takes an event for what its series says,
+// and puts the row right if its event waits.
 func TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing(t *testing.T) {
 	t.Parallel()
 	const insert = `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type) SELECT now() - interval '1 hour', `
@@ -61,11 +62,78 @@ func TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing(t *testing.T) {
 			var listed int
 			require.NoError(t, pool.QueryRow(t.Context(), "SELECT sum(cardinality(series_ids)) FROM almanac.leases").Scan(&listed))
 			require.Equal(t, 1, listed)
+			claim, err = store.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday, "OTHER"}, time.Minute))
+			require.NoError(t, err)
+			require.Len(t, claim.Events, 1, "its row was put right")
+			require.Equal(t, other.ID, claim.Events[0].ID)
 			claim, err = store.Claim(t.Context(), claimOf(types, time.Minute))
 			require.NoError(t, err)
 			require.Empty(t, claim.Events)
+			var right, rows int
+			require.NoError(t, pool.QueryRow(t.Context(), `
+				SELECT count(*) FILTER (WHERE q.event_type = s.event_type AND q.available_at = s.target_timestamp_utc AND s.target_timestamp_utc > now()), count(*)
+				FROM almanac.queue q LEFT JOIN almanac.series s ON s.id = q.series_id AND s.event_id = q.event_id`).Scan(&right, &rows))
+			require.Equal(t, []int{2, 2}, []int{right, rows}, "both events in the future wait for their instants")
 		})
 	}
+}
+
+// A row of an event that is in flight is not put right. Its event is released and claimed again as if there had been no such row.
+func TestARowOfTheQueueBesideALeaseClaimsNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	e := overdue(t, store)
+	types := []string{almanac.TypeBirthday, "OTHER"}
+	claim, err := store.Claim(t.Context(), claimOf(types, time.Minute))
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+	forge := func(at string) {
+		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+			SELECT now() + $2::interval, event_id, id, 'OTHER' FROM almanac.series WHERE user_id = $1`, e.UserID, at)
+		require.NoError(t, err)
+	}
+	forge("-1 hour")
+	again, err := store.Claim(t.Context(), claimOf(types, time.Minute))
+	require.NoError(t, err)
+	require.Empty(t, again.Events)
+
+	forge("-1 hour")
+	released, err := store.Release(t.Context(), claim.Events[0].LeaseToken)
+	require.NoError(t, err)
+	require.Len(t, released, 1)
+	again, err = store.Claim(t.Context(), claimOf(types, time.Minute))
+	require.NoError(t, err)
+	require.Len(t, again.Events, 1, "after its row was put right")
+
+	forge("-1 hour")
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: again.Events[0], User: again.Users[e.UserID], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	again, err = store.Claim(t.Context(), claimOf(types, time.Minute))
+	require.NoError(t, err)
+	require.Len(t, again.Events, 1)
+}
+
+// However many rows claim nothing, a claim finds the event behind them.
+func TestAClaimGoesOnAfterRowsThatClaimNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	e := overdue(t, store)
+	_, err = pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+		SELECT now() - interval '1 year', gen_random_uuid(), n, 'BIRTHDAY' FROM generate_series(1, 250) n`)
+	require.NoError(t, err)
+	request := claimOf([]string{almanac.TypeBirthday}, time.Minute)
+	request.Limit = 10
+
+	claim, err := store.Claim(t.Context(), request)
+
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+	require.Equal(t, e.ID, claim.Events[0].ID)
 }
 
 func TestDeletingAUserLeavesTheSeriesThatARowOfTheQueueNames(t *testing.T) {

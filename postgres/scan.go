@@ -218,6 +218,9 @@ type claimedRow struct {
 	used    *string
 }
 
+// claimedID is the place of the event's id in a row of a claim.
+const claimedID = 2
+
 func (r *claimedRow) targets() []any {
 	return slices.Concat([]any{&r.at, &r.reached}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
 }

@@ -135,6 +135,36 @@ var claims = []mutation{
 		test: "postgres TestLeasesEndOnTimeAfterTheClockIsSetBack",
 	},
 	{
+		promise: "the claim puts a right row in its place", in: reliability,
+		file: "postgres/queries/claim.sql",
+		old:  "WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM due)", new: "WHERE false",
+		test: "postgres TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing",
+	},
+	{
+		promise: "A row beside an event in flight hinders neither its release nor its outcome.", in: reliability,
+		file: "postgres/queries/claim.sql",
+		old:  "            WHERE held.series_id = s.id\n", new: "            WHERE held.series_id <> s.id\n",
+		test: "postgres TestARowOfTheQueueBesideALeaseClaimsNothing",
+	},
+	{
+		promise: "A row beside an event in flight hinders neither its release nor its outcome.", in: reliability,
+		file: "postgres/queries/release.sql",
+		old:  "    ON CONFLICT DO NOTHING\n", new: "",
+		test: "postgres TestARowOfTheQueueBesideALeaseClaimsNothing",
+	},
+	{
+		promise: "A row beside an event in flight hinders neither its release nor its outcome.", in: reliability,
+		file: "postgres/queries/settle_released.sql",
+		old:  "    ON CONFLICT DO NOTHING\n", new: "",
+		test: "postgres TestARowOfTheQueueBesideALeaseClaimsNothing",
+	},
+	{
+		promise: "the claim goes on after them", in: reliability,
+		file: "postgres/claims.go",
+		old:  "more && calls < mostClaims && err == nil", new: "more && calls < 1 && err == nil",
+		test: "postgres TestAClaimGoesOnAfterRowsThatClaimNothing",
+	},
+	{
 		promise: "W4: recovery takes bounded memory", in: seeds,
 		file: "run_work.go",
 		old:  "w.releases.Call(sweepEvents,", new: "w.releases.Call(1<<30,",

@@ -14,13 +14,16 @@
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
 -- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims
--- nothing: neither another event of the series, nor one of a type that was not asked for, nor one before its target. OFFSET 0 makes the
--- planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
+-- nothing: neither another event of the series, nor one of a type that was not asked for, nor one before its target. If its event is
+-- the open one of its series and in no lease, a right row takes its place, so that the event is late at worst. This part runs only if
+-- there is such a row. A row that names another series than that of its event is not put right: no index finds a series by its event.
+-- OFFSET 0 makes the planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
 -- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and
 -- release.sql.
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
 -- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
--- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available.
+-- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available. If
+-- rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH asked AS MATERIALIZED (
     SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone
     FROM pg_catalog.unnest(:types) AS t (name)
@@ -82,6 +85,7 @@ WITH asked AS MATERIALIZED (
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
+    RETURNING q.series_id, q.event_id, q.event_type, q.available_at
 ), claimed AS MATERIALIZED (
     SELECT s.*
     FROM unnest(ARRAY (SELECT due.series_id FROM due), ARRAY (SELECT due.event_id FROM due), ARRAY (SELECT due.event_type FROM due))
@@ -96,6 +100,22 @@ WITH asked AS MATERIALIZED (
         OFFSET 0
     ) s
     ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
+), put_right AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
+    SELECT greatest(d.available_at, s.target_timestamp_utc), s.event_id, s.id, s.event_type,
+        CASE WHEN d.available_at > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0)
+    FROM dequeued d
+    JOIN :"schema".series s ON s.id = d.series_id AND s.event_id = d.event_id
+    WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM due)
+        AND (s.event_type <> d.event_type OR s.target_timestamp_utc > now() + @ahead::interval)
+        AND NOT EXISTS (
+            SELECT
+            FROM :"schema".leases l
+            CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+            WHERE held.series_id = s.id
+                AND held.event_id = s.event_id
+                AND held.version = s.version
+        )
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
@@ -108,6 +128,7 @@ WITH asked AS MATERIALIZED (
 )
 SELECT clock.read, (SELECT max(due.available_at) FROM due), :claimed, :user,
     CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
-FROM clock, claimed s
-JOIN :"schema".users u ON u.id = s.user_id
+FROM clock
+LEFT JOIN (claimed s JOIN :"schema".users u ON u.id = s.user_id) ON true
+WHERE EXISTS (SELECT FROM due)
 ORDER BY s.target_timestamp_utc, s.event_id

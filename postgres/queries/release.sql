@@ -1,6 +1,6 @@
 -- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
 -- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
--- not begun, so no attempt is counted.
+-- not begun, so no attempt is counted. If another program has put a row of the event into the queue, that row stays: see claim.sql.
 --   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due,
 --   or NULL)
 --   @crashes integer (to add to crash_count) · @reason text (why the events are released) · @deleted text (why events of a deleted
@@ -41,6 +41,7 @@ WITH held AS MATERIALIZED (
         FROM held
         WHERE NOT held.over
     ) back
+    ON CONFLICT DO NOTHING
 ), ended AS (
     INSERT INTO :"schema".history (
         id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)

@@ -1,6 +1,7 @@
 -- Release events, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
 --   @available timestamptz[] · @errors text[] · @retries integer[] (NULL for none) · @crashes integer[] · @now timestamptz
+-- If another program has put a row of the event into the queue, that row stays: see claim.sql.
 -- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
 -- series.
 -- Returns the ids of the events that were released.
@@ -33,6 +34,7 @@ WITH locked AS MATERIALIZED (
         CASE WHEN released.available_at <> released.target_timestamp_utc THEN released.target_timestamp_utc END,
         nullif(released.retry_count, 0)
     FROM released
+    ON CONFLICT DO NOTHING
 )
 SELECT released.event_id
 FROM released
