@@ -170,10 +170,9 @@ func (o ScheduleAtOptions) origin() Origin {
 // differences returns the names of the options in which an event differs from o.
 func (o ScheduleAtOptions) differences(e Event) (names []string) {
 	is := e.Origin
-	inUTC := e.Nominal != calendar.WallTime{} && e.Zone == "UTC" // RunNow may have replaced the zone
 	for name, differs := range map[string]bool{
 		"wall time":  e.nominal() != o.At,
-		"time zone":  !o.Timezone.IsZero() && !inUTC && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)),
+		"time zone":  !o.Timezone.IsZero() && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)) && !o.mayHaveLostZone(e),
 		"FollowUser": is.FollowsUser != o.FollowUser,
 		"payload":    is.PayloadMade != (o.Payload == nil) || !is.PayloadMade && !sameJSON(e.Payload, o.Payload),
 		"policy":     e.Policies.WithDefaults() != o.Policies.WithDefaults(),
@@ -184,6 +183,23 @@ func (o ScheduleAtOptions) differences(e Event) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// mayHaveLostZone reports whether e may have been in the zone of o until RunNow replaced that zone by
+// UTC. Then e is not due in UTC at the instant that its idempotency key hashes, or is due at the same
+// instant in both.
+func (o ScheduleAtOptions) mayHaveLostZone(e Event) bool {
+	if (e.Nominal == calendar.WallTime{}) || e.Zone != "UTC" {
+		return false
+	}
+	return !o.keyed(e, calendar.StoredTimezone("UTC")) || o.keyed(e, o.Timezone)
+}
+
+// keyed reports whether the idempotency key of e hashes the instant of the wall time in a zone.
+func (o ScheduleAtOptions) keyed(e Event, z calendar.Timezone) bool {
+	resolved, err := z.Resolve(o.At, o.Policies)
+	e.Due = resolved.Instant
+	return err == nil && (e.IdempotencyKey == NewIdempotencyKey(e.UserID.String(), e.Due, e.Type) || e.IdempotencyKey == e.LongKey())
 }
 
 // withPayload is a handler with a given payload.

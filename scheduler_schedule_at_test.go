@@ -139,6 +139,24 @@ func TestScheduleAtIsIdempotentAfterRunNow(t *testing.T) {
 	}
 }
 
+// After RunNow, a zone that is UTC is the zone of the call, unless its program knew older rules of another zone.
+func TestScheduleAtInUTCIsNotInAnotherZoneAfterRunNow(t *testing.T) {
+	onEach(t, func(t *testing.T, _ *world, s almanac.Scheduler, ada almanac.User) {
+		o := almanac.ScheduleAtOptions{At: visit, Key: "dentist", Timezone: calendar.StoredTimezone("UTC")}
+		first, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.NoError(t, err)
+		_, err = s.RunNow(t.Context(), first.Event.ID, almanac.ForceOptions{})
+		require.NoError(t, err)
+		again, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.NoError(t, err)
+		require.True(t, again.Existed)
+
+		o.Timezone = calendar.StoredTimezone("Asia/Tokyo")
+		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.ErrorContains(t, err, "with another time zone")
+	})
+}
+
 func TestScheduleAtFindsDeliveredEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {
 		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(time.Now().UTC().Add(-time.Minute)), Timezone: calendar.StoredTimezone("UTC"), Key: "now"}

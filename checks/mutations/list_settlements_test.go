@@ -123,6 +123,12 @@ var settlements = []mutation{
 		test: "postgres TestAddReturnsErrorsOfThePlanUnchanged",
 	},
 	{
+		promise: "have further calls of that type refused until one returns", in: reliability,
+		file: "internal/isolate/isolate.go",
+		old:  "c.open[name.code()] >= MaxBlocked {", new: "c.open[name.code()] >= 1<<30 {",
+		test: "internal/isolate TestRun_refusesATypeWithTenBlockedCalls",
+	},
+	{
 		promise: "A user is refused once, and the last attempt counts.", in: reliability,
 		file: "scheduler_backfill.go",
 		old:  "return slices.Contains(added.Locked, was.UserID) ||", new: "return",

@@ -35,8 +35,11 @@ func (n Name) code() Name {
 	return n
 }
 
-// MaxBlocked is how many blocked calls of the same code there may be. Each keeps a goroutine.
-// Further calls are refused until one returns.
+// MaxBlocked is how many blocked calls of the same code there may be, also for different users. Each
+// keeps a goroutine and what it refers to, and no Go program can end it. Further calls of that code are
+// refused until one returns, so the memory of the process stays bounded. Other code is called. A
+// successor whose planning was refused has stalled, and is planned again after ten seconds. The
+// health of the process says at this number that it is stuck, so that it is restarted.
 const MaxBlocked = 10
 
 var (
