@@ -191,15 +191,13 @@ func aheadRequest(n int) almanac.ClaimRequest {
 
 func (k *kit) ahead(n int) almanac.ClaimResult {
 	k.Helper()
-	claim := k.take(aheadRequest(n))
-	return claim
+	return k.take(aheadRequest(n))
 }
 
 // edit edits the user of an event.
 func (k *kit) edit(e almanac.Event, edit func(almanac.Roster) almanac.Edit) almanac.Edit {
 	k.Helper()
-	stored := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) { return edit(r), nil })
-	return stored
+	return k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) { return edit(r), nil })
 }
 
 // moved returns the pending events of a roster, moved later by d.

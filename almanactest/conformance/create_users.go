@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -186,6 +188,176 @@ func (k *kit) withEvents(u almanac.User) almanac.UserWithEvents {
 // openOf counts a user's events.
 func (k *kit) openOf(id uuid.UUID) int {
 	k.Helper()
-	n := k.count(almanac.ForUser(id))
-	return n
+	return k.count(almanac.ForUser(id))
+}
+
+var addEventsCases = cases{
+	"AddEvents/plans each user once, page by page": func(k *kit) {
+		const n = 5
+		var want []uuid.UUID
+		for range n {
+			want = append(want, k.newEvent().UserID)
+		}
+		hidden := k.newEvent(almanactest.ReadyFor(time.Hour))
+		k.claim(1)
+		k.deleteUser(hidden.UserID)
+		slices.SortFunc(want, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		var seen []uuid.UUID
+		page := almanac.Page{Limit: 2}
+		for {
+			added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+				for _, one := range users {
+					seen = append(seen, one.User.ID)
+				}
+				return nil, nil
+			}))(k)
+			k.same("users of the page", added.Users, min(2, n-len(seen)+added.Users))
+			if page.After = added.Next; page.After == "" {
+				break
+			}
+		}
+		k.same("users", seen, want)
+	},
+	"AddEvents/passes the user's series of the type to the plan": func(k *kit) {
+		u := almanactest.User()
+		names := []string{"a", "b", "c", "d"}
+		var events []almanac.Event
+		for i, name := range names[:3] {
+			events = append(events, k.event(u, almanactest.OfSeries(name, "2026"), almanactest.ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
+		}
+		other := k.event(u, almanactest.OfType(almanac.TypeAnniversary), almanactest.OfSeries(names[3], "2026"))
+		k.create(u, append(events, other)...)
+		k.deliver(k.claim(1)[0])
+		k.claim(1) // a has ended, b is in flight, c is pending
+		added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+			k.same("users", len(users), 1)
+			k.same("user", users[0].User.Name(), u.Name())
+			k.same("open", users[0].Open, map[almanac.Series]string{birthdays("b"): "2026", birthdays("c"): "2026"})
+			k.same("now is early", now.Before(k.now), false)
+			key := "2026"
+			if used := users[0].Used; len(used) > 0 {
+				k.same("used", keysOf(used), map[almanac.Series]string{birthdays("a"): "2026"})
+				key = "2027"
+			}
+			return []almanac.Event{k.event(u, almanactest.OfSeries("a", key))}, nil
+		}))(k)
+		k.same("added", len(added.Events), 1)
+		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "2027")
+	},
+	"AddEvents/stores only events whose series has no open event": func(k *kit) {
+		open, ended, fresh := k.newEvent(almanactest.Of("2026")), k.newEvent(almanactest.Of("2026"), almanactest.ReadyFor(time.Hour)), almanactest.User()
+		k.deliver(k.claim(1)[0])
+		k.create(fresh)
+		want := k.event(fresh, almanactest.Of("2026"))
+		want.IdempotencyKey = open.IdempotencyKey
+		add := func() almanac.AddEventsResult {
+			added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+				var events []almanac.Event
+				for _, one := range users {
+					switch one.User.ID {
+					case open.UserID:
+						events = append(events, k.event(one.User, almanactest.Of("2027")))
+					case ended.UserID:
+						events = append(events, k.event(one.User, almanactest.Of("2026")))
+					default:
+						events = append(events, want)
+					}
+				}
+				return events, nil
+			}))(k)
+			return added
+		}
+		added := add()
+		k.same("events", len(added.Events), 1)
+		k.same("as stored", k.stored(want.ID), added.Events[0])
+		k.same("key", added.Events[0].IdempotencyKey, want.LongKey())
+		want = k.event(fresh, almanactest.Of("2026"))
+		k.same("events of the next time", len(add().Events), 0)
+	},
+	"AddEvents/stores nothing when the plan fails": func(k *kit) {
+		k.newEvent()
+		failed := errors.New("no plan")
+		_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { return nil, failed })
+		k.same("error", err, failed)
+	},
+}
+
+var addEventsRefusedCases = cases{
+	"AddEvents/stores the others when events of a user cannot be stored": func(k *kit) {
+		var users []almanac.User
+		for range 5 {
+			u, _ := k.create(almanactest.User())
+			users = append(users, u)
+		}
+		slices.SortFunc(users, func(a, b almanac.User) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		refused := users[2].ID
+		added := must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{Limit: len(users)}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ error) {
+			for _, one := range users {
+				for _, series := range []string{"a", "b"} {
+					e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries(series, "2028"), almanactest.DueIn(time.Hour))
+					if one.User.ID == refused && series == "b" {
+						e.Zone = unstorableZone
+					}
+					events = append(events, e)
+				}
+			}
+			return events, nil
+		}))(k)
+		k.same("users", added.Users, len(users))
+		k.same("events", len(added.Events), 2*(len(users)-1))
+		k.same("next", added.Next, almanac.Cursor(users[4].ID.String()))
+		k.same("refused", len(added.Refused), 1)
+		k.same("user", added.Refused[0].UserID, refused)
+		k.same("with an error", added.Refused[0].Err != nil, true)
+		for _, u := range users {
+			want := 2
+			if u.ID == refused {
+				want = 0
+			}
+			k.same("open", k.openOf(u.ID), want)
+		}
+	},
+}
+
+var addEventsRaceCases = cases{
+	// An edit commits before the page, which then plans from the edited user, or after it,
+	// and then finds the page's event pending.
+	"AddEvents/stores nothing outdated or twice during edits": func(k *kit) {
+		const n = 20
+		var people []almanac.User
+		for range n {
+			u, _ := k.create(almanactest.User())
+			people = append(people, u)
+		}
+		add := func(page almanac.Page) {
+			for more := true; more; more = page.After != "" {
+				added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+					var events []almanac.Event
+					for _, one := range users {
+						events = append(events, almanactest.Event(now, almanactest.For(one.User), almanactest.Of("2026"), almanactest.DueIn(time.Hour)))
+					}
+					return events, nil
+				})
+				if err != nil {
+					k.Errorf("add: %v", err)
+					return
+				}
+				page.After = added.Next
+			}
+		}
+		var racing sync.WaitGroup
+		for range 2 {
+			racing.Go(func() { add(almanac.Page{Limit: 3}) })
+		}
+		for _, u := range people {
+			racing.Go(func() { k.raise(u.ID) })
+		}
+		racing.Wait()
+		add(almanac.Page{}) // for the users that were locked just then
+		found := k.find(almanac.InStatus(almanac.Pending))
+		k.same("events", len(found), n)
+		for _, e := range found {
+			k.same("version of the user that the event was planned from", e.UserVersion, 2)
+		}
+	},
 }

@@ -262,12 +262,11 @@ var refusedEditCases = cases{
 	},
 	"EditUser/compares an edit with the stored events, not with the roster": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour))
-		_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		k.is(errorOf(k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			r.Pending[0].Version++
 			r.Pending[0].IdempotencyKey = "event-another"
 			return almanac.Edit{Changed: []almanac.Event{later(r.Pending[0])}}, nil
-		})
-		k.is(err, almanac.ErrOptimisticLock)
+		})), almanac.ErrOptimisticLock)
 		k.same("event", k.stored(e.ID), e)
 	},
 	"EditUser/moves no event to another key or to another series": func(k *kit) {

@@ -80,11 +80,10 @@ var userRowCases = cases{
 		k.retry(rested, "busy", time.Hour)
 		k.same("deletion", k.deleteUser(u.ID), almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
 		k.same("pending", k.count(almanac.InStatus(almanac.Pending)), 0)
-		_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+		k.gone(errorOf(k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
 			k.Error("edit was called for a deleted user")
 			return almanac.Edit{}, nil
-		})
-		k.gone(err)
+		})))
 		k.same("in flight, still", k.stored(flying.ID), flying)
 	},
 	"DeleteUser/removes released events": func(k *kit) {

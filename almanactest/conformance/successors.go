@@ -44,10 +44,9 @@ var successorCases = cases{
 				return nil, []almanac.StalledSeries{{UserID: u.ID, Series: birthdays("a"), Error: "no plan", Failures: 1}}, nil
 			})
 		}
-		_, err := k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+		k.is(errorOf(k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 			return nil, nil, errPlan
-		})
-		k.is(err, errPlan)
+		})), errPlan)
 		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
 	},
 	"AddSuccessors/tries again later for a user whose event cannot be stored": func(k *kit) {

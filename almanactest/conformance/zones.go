@@ -145,8 +145,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		return edit.Changed[0]
 	},
 	"Update": func(k *kit) almanac.Event {
-		e := k.update(byOthers(anHourLater(k.newEvent(almanactest.DueIn(time.Hour)))), 1)
-		return e
+		return k.update(byOthers(anHourLater(k.newEvent(almanactest.DueIn(time.Hour)))), 1)
 	},
 	"Settle with a successor": func(k *kit) almanac.Event {
 		e := k.newEvent()
@@ -173,10 +172,9 @@ func zoneMarkCases() cases {
 			u := almanactest.User()
 			k.is(k.tryCreate(u, byOthers(k.event(u, almanactest.Of("2027"))), byOthers(k.event(u, almanactest.Of("2028")))), almanac.ErrExists)
 			e := k.newEvent(almanactest.DueIn(time.Hour))
-			_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+			k.is(errorOf(k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 				return almanac.Edit{New: []almanac.Event{byOthers(k.event(u))}}, errRefused
-			})
-			k.is(err, errRefused)
+			})), errRefused)
 			k.same("marks", len(k.zoneMarks()), 0)
 		},
 		"Marks/stay until an edit of their zone": func(k *kit) {
