@@ -1,7 +1,12 @@
 package dashboard
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -28,26 +33,21 @@ type eventPolicy struct {
 	Used                bool      // it is the policy of the event
 }
 
-var (
-	gapMeanings = []struct {
-		policy  calendar.GapPolicy
-		meaning string
-	}{
-		{calendar.GapForward, "later by the width of the gap"},
-		{calendar.GapBackward, "earlier by the width of the gap"},
-		{calendar.GapBoundary, "the first instant after the gap"},
-		{calendar.GapSkip, "leave it out"},
-		{calendar.GapReject, "refuse it"},
-	}
-	foldMeanings = []struct {
-		policy  calendar.FoldPolicy
-		meaning string
-	}{
-		{calendar.FoldFirst, "the earlier instant"},
-		{calendar.FoldSecond, "the later instant"},
-		{calendar.FoldReject, "refuse it"},
-	}
-)
+// policyMeanings are what each policy does to a wall time that clocks skip, or show twice.
+var policyMeanings = []struct {
+	gap     calendar.GapPolicy
+	fold    calendar.FoldPolicy
+	meaning string
+}{
+	{gap: calendar.GapForward, meaning: "later by the width of the gap"},
+	{gap: calendar.GapBackward, meaning: "earlier by the width of the gap"},
+	{gap: calendar.GapBoundary, meaning: "the first instant after the gap"},
+	{gap: calendar.GapSkip, meaning: "leave it out"},
+	{gap: calendar.GapReject, meaning: "refuse it"},
+	{fold: calendar.FoldFirst, meaning: "the earlier instant"},
+	{fold: calendar.FoldSecond, meaning: "the later instant"},
+	{fold: calendar.FoldReject, meaning: "refuse it"},
+}
 
 // explain explains the instant of an event by the rules of this program.
 func explain(e almanac.Event) eventInstant {
@@ -71,15 +71,14 @@ func explain(e almanac.Event) eventInstant {
 			x.Differs = r.Instant
 		}
 	}
-	for _, one := range gapMeanings {
-		p := chose
-		p.Gap = one.policy
-		x.Policies = append(x.Policies, policyOf(z, e.Wall, p, eventPolicy{Kind: "gap", Name: string(p.Gap), Meaning: one.meaning, Used: p == chose}))
-	}
-	for _, one := range foldMeanings {
-		p := chose
-		p.Fold = one.policy
-		x.Policies = append(x.Policies, policyOf(z, e.Wall, p, eventPolicy{Kind: "fold", Name: string(p.Fold), Meaning: one.meaning, Used: p == chose}))
+	for _, one := range policyMeanings {
+		p, kind := chose, "gap"
+		if one.fold != "" {
+			kind = "fold"
+		}
+		p.Gap, p.Fold = cmp.Or(one.gap, p.Gap), cmp.Or(one.fold, p.Fold)
+		row := eventPolicy{Kind: kind, Name: cmp.Or(string(one.gap), string(one.fold)), Meaning: one.meaning, Used: p == chose}
+		x.Policies = append(x.Policies, policyOf(z, e.Wall, p, row))
 	}
 	return x
 }
@@ -103,4 +102,112 @@ func resolveProblem(err error) string {
 		return "left out, because " + refusedBy.Change.String()
 	}
 	return "the wall time or a policy is invalid"
+}
+
+const (
+	// previewed is how many occurrences a preview has.
+	previewed = 12
+	// payloadShown is how many bytes of a payload a page shows.
+	payloadShown = 16 << 10
+	// payloadDepth is up to which depth a payload is indented. Each level makes each line
+	// longer, so a deep payload would get very large.
+	payloadDepth = 32
+)
+
+// eventSeries has the occurrences before and after an event in its series.
+type eventSeries struct {
+	Alone        bool // the event has a series of its own
+	Previous     *almanac.Event
+	PreviousNote string // why there is none
+	Next         *almanac.Occurrence
+	NextNote     string // why there is none
+}
+
+// around finds the neighbours of an event. Words says whether texts of errors are shown.
+func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s eventSeries, err error) {
+	if s.Alone = e.Origin.Kind != almanac.OriginPlanned; s.Alone {
+		return s, nil
+	}
+	ended := almanac.Or{almanac.InStatus(almanac.Completed), almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}
+	found, err := d.reader.Find(r.Context(), almanac.And{almanac.ForUser(e.UserID), almanac.OfType(e.Type), ended},
+		almanac.Page{Limit: listRows, Order: almanac.NewestFirst})
+	if err != nil {
+		return s, err
+	}
+	s.PreviousNote = "This is the first event of its series, or older ones were deleted."
+	if found.Next != "" {
+		s.PreviousNote = "It is not among the newest 50 ended events of the user and type."
+	}
+	for _, other := range found.Items {
+		if almanac.SeriesOf(other) == almanac.SeriesOf(e) && bytes.Compare(other.ID[:], e.ID[:]) < 0 {
+			other.Payload = nil
+			s.Previous, s.PreviousNote = &other, ""
+			break
+		}
+	}
+	if deleted {
+		s.NextNote = "The user is deleted, so nothing follows."
+		return s, nil
+	}
+	ahead, err := d.scheduler.Preview(r.Context(), e.UserID, e.Type, previewed)
+	this := almanac.UsedKeys{e.Uses(almanac.User{Timezone: calendar.StoredTimezone(e.Zone)}, e.Due)}
+	for _, o := range ahead.Ahead {
+		if o.Series == e.Series && !this.Has(o.Occurrence) {
+			s.Next = &o
+			return s, nil
+		}
+	}
+	if s.NextNote = "No occurrence follows: the series ends, or the user has opted out."; err != nil {
+		s.NextNote = previewProblem(err, words)
+	}
+	return s, nil
+}
+
+// previewProblem says why a preview ends. Texts of other errors are shown only to viewers
+// who may see them, because the program's handlers make them.
+func previewProblem(err error, words bool) string {
+	var refusedBy *calendar.WallTimeError
+	switch {
+	case errors.Is(err, almanac.ErrUnsupportedEventType):
+		return "The program that shows this page has no handler for the type, so it cannot preview the next occurrence."
+	case errors.As(err, &refusedBy):
+		return fmt.Sprintf("The policy reject refuses %s, which clocks in %s show %s: %s. Nothing is planned beyond it.",
+			refusedBy.Wall, refusedBy.Zone, refusedBy.Reading, refusedBy.Change)
+	case errors.Is(err, calendar.ErrInvalidTimezone):
+		return "This program does not know the zone of the user. Renew its zone data."
+	case words:
+		return "The preview failed: " + err.Error()
+	}
+	return "The preview failed. You may not see the text of the error."
+}
+
+// prettyJSON returns JSON for people to read, and whether it was cut.
+func prettyJSON(raw json.RawMessage) (text string, cut bool) {
+	text = string(raw)
+	var indented bytes.Buffer
+	if depthOf(raw) <= payloadDepth && json.Indent(&indented, raw, "", "  ") == nil {
+		text = indented.String()
+	}
+	text = strings.ToValidUTF8(text, "\ufffd")
+	return listCut(text, payloadShown), len(text) > payloadShown
+}
+
+// depthOf returns how deep arrays and objects are nested.
+func depthOf(raw []byte) int {
+	depth, most, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+			most = max(most, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return most
 }
