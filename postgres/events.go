@@ -191,9 +191,7 @@ func scanMissed(row pgx.CollectableRow) (almanac.Missed, error) {
 	var m almanac.Missed
 	var oldest, newest *time.Time
 	err := row.Scan(&m.Count, &oldest, &newest)
-	if oldest != nil && newest != nil {
-		m.Oldest, m.Newest = oldest.UTC(), newest.UTC()
-	}
+	m.Oldest, m.Newest = orZero(oldest).UTC(), orZero(newest).UTC()
 	return m, err
 }
 

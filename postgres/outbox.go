@@ -134,9 +134,7 @@ func (s *Store) Consumers(ctx context.Context) (consumers []Consumer, err error)
 			var oldest *time.Time
 			err = row.Scan(&c.Name, &c.MovedAt, &oldest)
 			c.MovedAt = c.MovedAt.UTC()
-			if oldest != nil {
-				c.Oldest = oldest.UTC()
-			}
+			c.Oldest = orZero(oldest).UTC()
 			return c, err
 		})
 		return err

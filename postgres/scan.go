@@ -79,17 +79,11 @@ type originRow struct {
 	forced        *bool
 }
 
-func (r originRow) value() (o almanac.Origin) {
-	if r.kind != nil {
-		o.Kind = almanac.OriginKind(*r.kind)
+func (r originRow) value() almanac.Origin {
+	return almanac.Origin{
+		Kind: almanac.OriginKind(orZero(r.kind)), From: orZero(r.from),
+		FollowsUser: orZero(r.follows), PayloadMade: orZero(r.made), Forced: orZero(r.forced),
 	}
-	if r.from != nil {
-		o.From = *r.from
-	}
-	o.FollowsUser = r.follows != nil && *r.follows
-	o.PayloadMade = r.made != nil && *r.made
-	o.Forced = r.forced != nil && *r.forced
-	return o
 }
 
 // wallRow receives the wall times of an event.
@@ -181,19 +175,9 @@ func (r *eventRow) value() almanac.Event {
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
 	e.Payload = r.payload
-	if r.times.ready != nil {
-		e.ReadyAt = r.times.ready.UTC()
-	}
-	if r.times.available != nil {
-		e.AvailableAt = r.times.available.UTC()
-	}
-	if r.times.executed != nil {
-		e.ExecutedAt = r.times.executed.UTC()
-	}
-	if r.token != nil {
-		e.LeaseToken = *r.token
-	}
-	e.FailureReason, e.LastError = orEmpty(r.failure), orEmpty(r.lastError)
+	e.ReadyAt, e.AvailableAt, e.ExecutedAt = orZero(r.times.ready).UTC(), orZero(r.times.available).UTC(), orZero(r.times.executed).UTC()
+	e.LeaseToken = orZero(r.token)
+	e.FailureReason, e.LastError = orZero(r.failure), orZero(r.lastError)
 	return e
 }
 
@@ -274,7 +258,7 @@ func (r *userRow) value() (almanac.User, error) {
 	}
 	u.Timezone = calendar.StoredTimezone(r.zone)
 	u.Attributes = r.attributes
-	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orEmpty(r.locale), orEmpty(r.email), orEmpty(r.external), orEmpty(r.digest)
+	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orZero(r.locale), orZero(r.email), orZero(r.external), orZero(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	if r.optOuts != nil {
 		err = json.Unmarshal([]byte(*r.optOuts), &u.OptOuts)
@@ -344,12 +328,10 @@ func parsePolicies(s string) calendar.Policies {
 	}
 }
 
-// orEmpty returns the text of a column that may be NULL, and "" for NULL.
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
+// orZero returns the value of a column that may be NULL, and the zero value for NULL.
+func orZero[T any](value *T) (v T) {
+	if value != nil {
+		v = *value
 	}
-	return *s
+	return v
 }
-
-// text and int4 return values for columns that may be NULL.

@@ -179,9 +179,7 @@ func (r *reading) countBacklog(ctx context.Context) error {
 	var oldest *time.Time
 	var delayed int
 	_, err = pgx.ForEachRow(rows, []any{&r.stats.Backlog.N, &oldest, &r.listed, &r.stats.Delayed.N, &delayed}, func() error { return nil })
-	if oldest != nil {
-		r.stats.Oldest = oldest.UTC()
-	}
+	r.stats.Oldest = orZero(oldest).UTC()
 	if r.stats.Backlog.N > statsBacklog {
 		r.stats.Backlog = ops.Count{N: statsBacklog, Kind: ops.AtLeast}
 	}
