@@ -205,6 +205,7 @@ func (c Config) settings(port int) map[string]string {
 	if !c.Durable {
 		maps.Copy(settings, map[string]string{
 			"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
+			"jit": "off", // compiling costs more than it saves in tables of tests
 		})
 	}
 	for name, value := range c.Settings {
