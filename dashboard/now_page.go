@@ -112,14 +112,15 @@ func (d *dashboard) conditions(r *request) []condition {
 	if errors.Is(err, almanac.ErrNotRunning) {
 		return []condition{{false, "This process delivers no events: Run is not active."}}
 	}
-	var all []condition
+	causes := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			all = append(all, condition{false, one.Error()})
-		}
-		return all
+		causes = joined.Unwrap()
 	}
-	return []condition{{false, err.Error()}}
+	var all []condition
+	for _, one := range causes {
+		all = append(all, condition{false, one.Error()})
+	}
+	return all
 }
 
 // totals returns a row for each type.

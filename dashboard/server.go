@@ -33,8 +33,8 @@ type route struct {
 // before the answer is complete.
 type page func(r *request) (answer, error)
 
-// routes lists the pages. Each has a file that is named after it. A page about one user checks
-// by itself whether the viewer may look.
+// routes lists the pages. Each has a file that is named after it; zones.go also has the page of one
+// zone. A page about one user checks by itself whether the viewer may look.
 func (d *dashboard) routes() []route {
 	return []route{
 		{http.MethodGet, "/{$}", look(d.nowPage)},
