@@ -217,7 +217,7 @@ func (db database) inBulk(ctx context.Context, fill func(*pgxpool.Conn) error) e
 }
 
 // warm reads everything into the server's memory, the largest first, so that what
-// has no room there is part of something large.
+// has no room there is part of something large. Temporary tables may be dropped meanwhile: their sessions end.
 func (db database) warm(ctx context.Context) error {
 	if _, err := db.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_prewarm"); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (db database) warm(ctx context.Context) error {
 	_, err := db.pool.Exec(ctx, `
 		SELECT pg_prewarm(oid)
 		FROM pg_class
-		WHERE relkind IN ('r', 'i') AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+		WHERE relkind IN ('r', 'i') AND relpersistence <> 't' AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
 		ORDER BY pg_relation_size(oid) DESC`)
 	return err
 }
