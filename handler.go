@@ -259,7 +259,7 @@ func fixedChannel(h EventHandler) Channel {
 	if _, ok := h.(Executor); ok {
 		return ""
 	}
-	c, err := guarded("choosing a channel for", h.EventType(), func() (Channel, error) { return h.Channel(Event{Type: h.EventType()}), nil })
+	c, err := guarded(unbound(), "choosing a channel for", h.EventType(), func() (Channel, error) { return h.Channel(Event{Type: h.EventType()}), nil })
 	if err != nil { // the choice needs more of the event than its type
 		return ""
 	}

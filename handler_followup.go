@@ -37,7 +37,7 @@ type FollowUp struct {
 
 // followUps plans the follow-ups of an event that has ended.
 func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([]Event, error) {
-	list, err := guarded("planning what follows", ended.Type, func() ([]FollowUp, error) { return f.Follow(u, ended) })
+	list, err := f.Follow(u, ended)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([
 		if h, err := s.registry.Handler(one.Type); err == nil && unwanted(h, u, "") {
 			continue
 		}
-		e, err := guarded("planning", one.Type, func() (Event, error) { return s.followUp(one, ended, u, now) })
+		e, err := s.followUp(one, ended, u, now)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("almanac: follow-up %q of %s: %w", excerpt.Of(one.Occurrence.Key, maxDetachedKey), ended.Type, err))
 			continue

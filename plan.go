@@ -226,6 +226,7 @@ type replanning struct {
 	Roster           // before the edit
 	is     User      // the user after the edit
 	zones  *zoneView // how this program's zone rules differ from those of the repository
+	guard  guard     // calls the handlers
 }
 
 // event returns a pending event, updated for its user after the edit.
@@ -263,7 +264,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 
 // detached adds a pending follow-up or one-off event, updated for its user, to an edit.
 func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
-	next, err := guarded("replanning", e.Type, func() (Event, error) {
+	next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) {
 		if e.Origin.Kind == OriginScheduled {
 			return p.oneOff(h, e)
 		}

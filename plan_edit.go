@@ -47,7 +47,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		if err != nil {
 			return Edit{}, err
 		}
-		p := replanning{r, u, zones}
+		p := replanning{r, u, zones, s.guard(ctx, id)}
 		if wanted, err = s.replanAll(p); err == nil {
 			left = s.leftOut(p, wanted)
 		}
@@ -79,7 +79,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	if p.is.Version != p.User.Version {
 		edit.User = &p.is
 	}
-	all, err := s.allSeries(p.is)
+	all, err := s.allSeries(p.guard, p.is)
 	if err != nil {
 		return Edit{}, err
 	}
@@ -101,7 +101,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			edit.Removed = append(edit.Removed, e)
 			continue
 		}
-		next, err := guarded("replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
+		next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)
@@ -120,7 +120,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	for _, e := range edit.Removed { // another occurrence may take its place
 		delete(open, SeriesOf(e))
 	}
-	edit.New, err = firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
+	edit.New, err = p.guard.firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
 	p.zones.stampAll(edit.New)
 	return edit, err
 }
@@ -141,11 +141,12 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 			refused = optedOut(r.User, eventType)
 		}
 		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
-		list, err := seriesFor(h, r.User)
+		g := s.guard(ctx, id)
+		list, err := g.series(h, r.User)
 		if err != nil {
 			return Edit{}, err
 		}
-		added, err := firsts(list, r.open(), r)
+		added, err := g.firsts(list, r.open(), r)
 		return Edit{New: zones.stampAll(added)}, err
 	})
 	if err != nil {

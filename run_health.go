@@ -14,7 +14,7 @@ import (
 // judges it. The fields are for metrics. Durations follow the process's monotonic clock.
 type Health struct {
 	// Running is whether Run is active and was not asked to stop. Without an active Run,
-	// all fields below are zero, except Workers and Patience.
+	// all fields below are zero, except Workers, Blocked and Patience.
 	Running bool
 
 	// Claim, Settle and Renew say how long the repository has failed to return due
@@ -44,10 +44,12 @@ type Health struct {
 	// [WithCrashLimit]).
 	Stuck int
 
-	// Blocked is how many calls of handlers' planning code and of observers did not return
-	// within five seconds, or a twelfth of a lease if that is less, and have not returned
-	// since. Run goes on without them, and each keeps a goroutine. The events whose
-	// successors they plan end without one.
+	// Blocked is how many calls of handlers' planning code and of observers were given up, and
+	// have not returned since. A call is given up after five seconds, or a twelfth of a lease if
+	// that is less, and earlier when the context of the edit that waits for it is done. Each
+	// keeps a goroutine. Run goes on without them: the events whose successors they plan end
+	// without one. An edit fails, and so do further edits that need the same call for the same
+	// user. Blocked counts without an active Run too.
 	Blocked int
 
 	// Lost is how many events lost their lease before their outcome was stored, so that
@@ -116,7 +118,7 @@ func (t Failure) overdue(what string) error {
 func (s *scheduler) Health() Health {
 	lanes := s.running.lanes.Load()
 	if lanes == nil {
-		h := Health{Patience: s.lease / 2}
+		h := Health{Patience: s.lease / 2, Blocked: s.running.host.Blocked()}
 		for _, l := range s.lanes() {
 			h.Workers += l.workers
 		}

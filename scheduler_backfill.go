@@ -2,6 +2,7 @@ package almanac
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 // BackfillOptions are options of [Planner].Backfill. The zero BackfillOptions means
@@ -178,16 +181,23 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	if err != nil {
 		return nil, AddEventsResult{}, err
 	}
-	// A page that has begun is not cancelled: the result of a cancelled call is unknown.
-	added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, error) {
-		begun(users)
-		events, failed := s.planNext(h, users, now)
-		refused = append(slices.DeleteFunc(refused, func(was Refusal) bool {
-			return slices.ContainsFunc(users, func(u UserSeries) bool { return u.User.ID == was.UserID })
-		}), failed...)
-		return zones.stampAll(events), nil
-	})
-	s.notifyEvents(ctx, EventCreated, added.Events)
+	p := &backfillPlan{scheduler: s, ctx: ctx, handler: h, blocked: make(map[uuid.UUID]error)}
+	var stored []Event
+	for again := true; again; {
+		// A page that has begun is not cancelled: the result of a cancelled call is unknown.
+		added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, error) {
+			begun(users)
+			events, failed, err := p.plan(users, now)
+			refused = append(slices.DeleteFunc(refused, func(was Refusal) bool {
+				return slices.ContainsFunc(users, func(u UserSeries) bool { return u.User.ID == was.UserID })
+			}), failed...)
+			return zones.stampAll(events), err
+		})
+		s.notifyEvents(ctx, EventCreated, added.Events)
+		stored = append(stored, added.Events...)
+		again = errors.Is(err, isolate.ErrBlocked) && ctx.Err() == nil
+	}
+	added.Events = stored
 	if len(added.Events) > 0 {
 		s.running.wake()
 	}
@@ -200,9 +210,19 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	return append(refused, added.Refused...), added, nil
 }
 
-// planNext plans the events of one type for users. It uses all processors, because the
-// users are locked meanwhile.
-func (s *scheduler) planNext(h EventHandler, users []UserSeries, now time.Time) (events []Event, refused []Refusal) {
+// backfillPlan plans the events of one type for a page of users.
+type backfillPlan struct {
+	*scheduler
+	ctx     context.Context
+	handler EventHandler
+	// blocked are the users whose plans were given up. The handler is not called again for them
+	// when the page is repeated.
+	blocked map[uuid.UUID]error
+}
+
+// plan uses all processors, because the users are locked meanwhile. It returns an error as soon
+// as a call of the handler is given up, so that no transaction waits for several of them.
+func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, refused []Refusal, err error) {
 	planned := make([][]Event, len(users))
 	failed := make([]error, len(users))
 	share := max(1, (len(users)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
@@ -210,23 +230,37 @@ func (s *scheduler) planNext(h EventHandler, users []UserSeries, now time.Time) 
 	for from := 0; from < len(users); from += share {
 		group.Go(func() {
 			for i := from; i < min(from+share, len(users)); i++ {
-				planned[i], failed[i] = s.planSeries(h, users[i], now)
+				if failed[i] = p.blocked[users[i].User.ID]; failed[i] != nil {
+					continue
+				}
+				if planned[i], failed[i] = p.planUser(users[i], now); errors.Is(failed[i], isolate.ErrBlocked) {
+					return
+				}
 			}
 		})
 	}
 	group.Wait()
-	for i, err := range failed {
-		if err != nil {
-			refused = append(refused, Refusal{UserID: users[i].User.ID, Err: err})
-		}
+	if p.ctx.Err() != nil {
+		return nil, nil, context.Cause(p.ctx)
 	}
-	return slices.Concat(planned...), refused
+	for i, failure := range failed {
+		if failure == nil {
+			continue
+		}
+		id := users[i].User.ID
+		if errors.Is(failure, isolate.ErrBlocked) && p.blocked[id] == nil {
+			p.blocked[id], err = failure, failure
+		}
+		refused = append(refused, Refusal{UserID: id, Err: failure})
+	}
+	return slices.Concat(planned...), refused, err
 }
 
-func (s *scheduler) planSeries(h EventHandler, one UserSeries, now time.Time) ([]Event, error) {
-	list, err := seriesFor(h, one.User)
+func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) {
+	g := p.guard(p.ctx, one.User.ID)
+	list, err := g.series(p.handler, one.User)
 	if err != nil {
 		return nil, err
 	}
-	return firsts(list, one.Open, Roster{User: one.User, Used: one.Used, Now: now})
+	return g.firsts(list, one.Open, Roster{User: one.User, Used: one.Used, Now: now})
 }

@@ -75,7 +75,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, 
 	if err != nil {
 		return UserWithEvents{}, err
 	}
-	planned, err := s.planFirst(p, now, zones)
+	planned, err := s.planFirst(ctx, p, now, zones)
 	if err != nil {
 		return UserWithEvents{}, err
 	}
@@ -94,16 +94,17 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, 
 }
 
 // planFirst makes a user from a profile, and plans the user's first events.
-func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
+func (s *scheduler) planFirst(ctx context.Context, p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
 	u, err := newUser(p, now, s.optional)
 	if err != nil {
 		return UserWithEvents{}, err
 	}
-	all, err := s.allSeries(u)
+	g := s.guard(ctx, u.ID)
+	all, err := s.allSeries(g, u)
 	if err != nil {
 		return UserWithEvents{}, err
 	}
-	events, err := firsts(all, nil, Roster{User: u, Now: now})
+	events, err := g.firsts(all, nil, Roster{User: u, Now: now})
 	return UserWithEvents{u, zones.stampAll(events)}, err
 }
 
@@ -214,7 +215,7 @@ func (e *creation) store(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	users, positions, refused := e.plan(b, now, zones)
+	users, positions, refused := e.plan(ctx, b, now, zones)
 	stored, err := withSlot(ctx, e.slots, func(ctx context.Context) ([]CreateUserResult, error) { return e.storeOrLookUp(ctx, users, now) })
 	done := CreateUsersResult{}
 	for i, one := range stored {
@@ -291,9 +292,9 @@ func lookUp(ctx context.Context, r Repository, p UserWithEvents, now time.Time) 
 
 // plan plans the users of a batch. It returns those who can be stored with their
 // positions in the batch, and the refusals of the others.
-func (s *scheduler) plan(b batch, now time.Time, zones *zoneView) (users []UserWithEvents, positions []int, refused []Refusal) {
+func (s *scheduler) plan(ctx context.Context, b batch, now time.Time, zones *zoneView) (users []UserWithEvents, positions []int, refused []Refusal) {
 	for i, p := range b.profiles {
-		one, err := s.planFirst(p, now, zones)
+		one, err := s.planFirst(ctx, p, now, zones)
 		if err != nil {
 			refused = append(refused, Refusal{Position: b.first + i, UserID: p.ID, Err: err})
 			continue

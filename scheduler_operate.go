@@ -73,7 +73,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 			return Edit{}, err
 		}
 		e.UsedBefore = r.Used[SeriesOf(e)]
-		next, err := guarded("planning the successor of", e.Type, func() (Event, error) { return successor(h, e, r.User, r.Now) })
+		next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, e, r.User, r.Now) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			return Edit{Changed: []Event{done}}, nil
@@ -102,7 +102,11 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options ForceOptio
 	}
 	var as Event
 	edit, err := s.editEvent(ctx, id, Processing, func(r Roster, e Event) (Edit, error) {
-		next, err := e.RunNow(s.runAt(r, e, options))
+		at, err := s.runAt(s.guard(ctx, e.UserID), r, e, options)
+		if err != nil {
+			return Edit{}, err
+		}
+		next, err := e.RunNow(at)
 		if as = next; err != nil || next.Version == e.Version {
 			return Edit{}, err
 		}

@@ -253,7 +253,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.retention < 0, "retention of %v is negative", s.retention)
 	refuse(s.log == nil, "logger is nil")
 	if s.quiet != nil {
-		q, err := guarded("choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
+		q, err := guarded(unbound(), "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
 		refuse(err != nil, "quiet hours of the zero user: %v", err)
 		refuse(!q.From.Valid() || !q.Until.Valid(), "quiet hours from %s until %s: a time of day is from 00:00:00 to 23:59:59", q.From, q.Until)
 	}
@@ -363,13 +363,14 @@ func (s *scheduler) checkQuietHours(ctx context.Context, options ForceOptions) e
 
 // runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
 // hours.
-func (s *scheduler) runAt(r Roster, e Event, options ForceOptions) time.Time {
+func (s *scheduler) runAt(g guard, r Roster, e Event, options ForceOptions) (time.Time, error) {
 	if s.quiet == nil || options.Force {
-		return r.Now
+		return r.Now, nil
 	}
 	if h, err := s.registry.Handler(e.Type); err == nil && givenExecution(h).OverrideOptOuts {
-		return r.Now
+		return r.Now, nil
 	}
-	end, _ := s.quiet(r.User).End(r.User.Timezone, r.Now)
-	return end
+	quiet, err := guarded(g, "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(r.User), nil })
+	end, _ := quiet.End(r.User.Timezone, r.Now)
+	return end, err
 }

@@ -66,7 +66,8 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 	if err != nil {
 		return p, err
 	}
-	list, err := seriesFor(h, u)
+	g := s.guard(ctx, u.ID)
+	list, err := g.series(h, u)
 	if err != nil || len(list) == 0 {
 		return p, err
 	}
@@ -80,7 +81,7 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 	}
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing", h.EventType(), func() (PreviewResult, error) { return one.preview(u, now, used[one.id()], n) })
+		found, err := guarded(g, "previewing", h.EventType(), func() (PreviewResult, error) { return one.preview(u, now, used[one.id()], n) })
 		p.Ahead, p.LeftOut, errs = append(p.Ahead, found.Ahead...), append(p.LeftOut, found.LeftOut...), append(errs, err)
 	}
 	slices.SortStableFunc(p.Ahead, inOrder)
@@ -130,7 +131,7 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 
 // leftOut returns the occurrences for [UpdateUserResult].LeftOut.
 func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
-	all, err := s.allSeries(p.is)
+	all, err := s.allSeries(p.guard, p.is)
 	if err != nil {
 		return nil // the events are planned without it
 	}
@@ -139,7 +140,7 @@ func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
 		if !p.replans(one.id(), edit) {
 			continue
 		}
-		found, err := guarded("previewing", one.EventType(), func() (PreviewResult, error) { return one.preview(p.is, p.Now, p.Used[one.id()], 0) })
+		found, err := guarded(p.guard, "previewing", one.EventType(), func() (PreviewResult, error) { return one.preview(p.is, p.Now, p.Used[one.id()], 0) })
 		if err != nil || len(found.LeftOut) == 0 {
 			continue
 		}

@@ -103,7 +103,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if unwanted(h, r.User, "") {
 			return Edit{}, optedOut(r.User, eventType)
 		}
-		e, err := guarded("planning", eventType, func() (Event, error) { return o.plan(h, r.User) })
+		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.plan(h, r.User) })
 		if err != nil {
 			return Edit{}, err
 		}

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,8 +63,15 @@ func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
 
 func (s oneSeries) id() Series { return Series{Type: s.EventType(), Name: s.name} }
 
-// seriesFor returns the series of h that u is owed, in the order of names. It recovers
-// from a panic of the handler.
+// series returns what seriesFor returns.
+func (g guard) series(h EventHandler, u User) ([]oneSeries, error) {
+	if _, calls := h.(MultiSeries); !calls {
+		return seriesFor(h, u)
+	}
+	return guarded(g, "naming the series of", h.EventType(), func() ([]oneSeries, error) { return seriesFor(h, u) })
+}
+
+// seriesFor returns the series of h that u is owed, in the order of names.
 func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 	if unwanted(h, u, "") {
 		return nil, nil
@@ -72,7 +80,7 @@ func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 	if !ok {
 		return []oneSeries{{EventHandler: h}}, nil
 	}
-	names, err := guarded("naming the series of", h.EventType(), func() ([]string, error) { return multi.Series(u) })
+	names, err := multi.Series(u)
 	if err != nil {
 		return nil, err
 	}
@@ -109,38 +117,49 @@ func (o Occurrence) in(u User) Occurrence {
 	return o
 }
 
-// guarded calls the host's code for an event type in a goroutine of its own, and turns a
-// panic or the end of that goroutine into an error, which says what the code was for. It
-// would abort a transaction, or end a goroutine that also works for others.
-func guarded[T any](what, eventType string, f func() (T, error)) (result T, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = isolate.ErrExited
-		defer func() {
-			if cause := recover(); cause != nil {
-				err = fmt.Errorf("panicked: %v", cause)
-			} else if err != isolate.ErrExited {
-				return
-			}
-			var none T
-			result, err = none, fmt.Errorf("almanac: %s %s %w", what, eventType, err)
-		}()
-		result, err = f()
-	}()
-	<-done
-	return result, err
+// guard calls the host's code for one user, while an operation waits. The operation may hold
+// a transaction and its locks.
+type guard struct {
+	ctx  context.Context // of the operation
+	host *isolate.Group
+	user uuid.UUID // zero if the code is for no user
+}
+
+func (s *scheduler) guard(ctx context.Context, user uuid.UUID) guard {
+	return guard{ctx, s.running.host, user}
+}
+
+// unbound returns a guard of code that is called before there is a scheduler.
+func unbound() guard { return guard{context.Background(), isolate.NewGroup(stuckAfter), uuid.Nil} }
+
+// guarded calls the host's code for an event type in a goroutine of its own. A panic, the end
+// of that goroutine, and a call that is blocked are errors, which say what the code was for.
+// A call is given up when it has taken too long, or when the operation's context is done.
+func guarded[T any](g guard, what, eventType string, f func() (T, error)) (T, error) {
+	one := isolate.Run(g.host, isolate.Calls[made[T]]{
+		N:       1,
+		Context: g.ctx,
+		Name:    func(int) isolate.Name { return isolate.Name{Type: eventType, User: g.user} },
+		Call: func(int) (m made[T]) {
+			m.plan, m.err = f()
+			return m
+		},
+		Lost: func(_ int, err error) made[T] {
+			return made[T]{err: fmt.Errorf("almanac: %s %s %w", what, eventType, err)}
+		},
+	})[0]
+	return one.plan, one.err
 }
 
 // allSeries returns the series of every registered handler for u.
-func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
+func (s *scheduler) allSeries(g guard, u User) ([]oneSeries, error) {
 	var all []oneSeries
 	for _, eventType := range s.registry.EventTypes() {
 		h, err := s.registry.Handler(eventType)
 		if err != nil {
 			return nil, err
 		}
-		list, err := seriesFor(h, u)
+		list, err := g.series(h, u)
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +171,13 @@ func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
 // firsts plans the next event of each series that has no open event. The map open has the
 // open series, with the keys of their events. A series without a next occurrence is left
 // out.
-func firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error) {
+func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error) {
 	var events []Event
 	for _, one := range list {
 		if _, ahead := open[one.id()]; ahead {
 			continue
 		}
-		e, err := guarded("planning", one.EventType(), func() (Event, error) {
+		e, err := guarded(g, "planning", one.EventType(), func() (Event, error) {
 			return plan(one, r.User, r.Now, r.Used[one.id()])
 		})
 		switch {

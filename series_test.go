@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -360,4 +364,272 @@ func TestAChangedRuleNeitherRepeatsNorLosesAnOccurrence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// blocking is a handler of daily events whose code waits for done, for users named Blocked,
+// while on is true.
+type blocking struct {
+	almanac.Recurring
+	where string // series, next, payload or quiet hours
+	on    *atomic.Bool
+	done  chan struct{}
+	end   func() // closes done once
+}
+
+func newBlocking(where string) blocking {
+	daily := almanac.Recurring{Type: "DAILY", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Daily{At: calendar.Clock{Hour: 9}}, nil
+	}}
+	done := make(chan struct{})
+	return blocking{daily, where, new(atomic.Bool), done, sync.OnceFunc(func() { close(done) })}
+}
+
+func (h blocking) wait(where string, u almanac.User) {
+	if h.on.Load() && h.where == where && u.LastName == "Blocked" {
+		<-h.done
+	}
+}
+
+func (h blocking) Series(u almanac.User) ([]string, error) {
+	h.wait("series", u)
+	return []string{"one"}, nil
+}
+
+func (h blocking) NextIn(u almanac.User, _ string, after time.Time) (calendar.Occurrence, error) {
+	h.wait("next", u)
+	return h.Next(u, after)
+}
+
+func (h blocking) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	h.wait("payload", u)
+	return h.Recurring.Payload(u, o)
+}
+
+func (h blocking) quietHours(u almanac.User) calendar.QuietHours {
+	h.wait("quiet hours", u)
+	return calendar.QuietHours{}
+}
+
+// An operation that calls the host's planning code for a user with one event.
+type planningCall struct {
+	where []string // the code that it calls
+	call  func(ctx context.Context, s almanac.Scheduler, u almanac.User, e almanac.Event) error
+}
+
+var (
+	anyPlan = []string{"series", "next", "payload"}
+
+	planningCalls = map[string]planningCall{
+		"CreateUser": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.CreateUser(ctx, profileOf(u))
+			return err
+		}},
+		"CreateUsers": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			created, err := s.CreateUsers(ctx, iter.Seq2[almanac.Profile, error](func(yield func(almanac.Profile, error) bool) {
+				yield(profileOf(u), nil)
+			}), almanac.CreateUsersOptions{})
+			return refusedOr(err, created.Refused)
+		}},
+		"UpdateUser": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			zone := "Asia/Tokyo"
+			_, err := s.UpdateUser(ctx, u.ID, almanac.ProfileChange{Timezone: &zone})
+			return err
+		}},
+		"OptIn": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.OptIn(ctx, u.ID, almanac.OptOut{Type: "OTHER"})
+			return err
+		}},
+		"Reschedule": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.Reschedule(ctx, u.ID)
+			return err
+		}},
+		"Schedule": {anyPlan[:1], func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.Schedule(ctx, u.ID, "DAILY")
+			return err
+		}},
+		"ScheduleAt": {[]string{"payload"}, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.ScheduleAt(ctx, u.ID, "DAILY", almanac.ScheduleAtOptions{At: calendar.WallTime{Date: calendar.Date{Year: 2030, Month: time.January, Day: 1}}})
+			return err
+		}},
+		"Preview": {anyPlan[:2], func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.Preview(ctx, u.ID, "DAILY", 3)
+			return err
+		}},
+		"PreviewUser": {anyPlan[:2], func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
+			_, err := s.PreviewUser(ctx, u, "DAILY", 3)
+			return err
+		}},
+		"Backfill": {anyPlan[:1], func(ctx context.Context, s almanac.Scheduler, _ almanac.User, _ almanac.Event) error {
+			filled, err := s.Backfill(ctx, "DAILY", almanac.BackfillOptions{})
+			return refusedOr(err, filled.Refused)
+		}},
+		"Cancel": {anyPlan, func(ctx context.Context, s almanac.Scheduler, _ almanac.User, e almanac.Event) error {
+			_, err := s.Cancel(ctx, e.ID, almanac.CancelOptions{})
+			return err
+		}},
+		"RunNow": {[]string{"quiet hours"}, func(ctx context.Context, s almanac.Scheduler, _ almanac.User, e almanac.Event) error {
+			_, err := s.RunNow(ctx, e.ID, almanac.ForceOptions{})
+			return err
+		}},
+	}
+)
+
+func profileOf(u almanac.User) almanac.Profile {
+	return almanac.Profile{FirstName: u.FirstName, LastName: u.LastName, DateOfBirth: "1990-01-02", Timezone: "UTC"}
+}
+
+func refusedOr(err error, refused []almanac.Refusal) error {
+	if err == nil && len(refused) > 0 {
+		return refused[0].Err
+	}
+	return err
+}
+
+// The handler never returns for one user. Each operation that calls it returns with its
+// context, or after five seconds, and calls it no second time. All other users are served.
+func TestNoOperationWaitsForAHandlerThatIsBlocked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range planningCalls {
+		for _, where := range tt.where {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					h := newBlocking(where)
+					defer h.end()
+					registry, err := almanac.NewRegistry(h)
+					require.NoError(t, err)
+					s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
+					require.NoError(t, err)
+					all := make(map[string]almanac.UserWithEvents)
+					for _, last := range []string{"Blocked", "Other"} {
+						all[last], err = s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC",
+							OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
+						require.NoError(t, err)
+					}
+					h.on.Store(true)
+					call := func(last string, patience time.Duration) (time.Duration, error) {
+						ctx, cancel := context.WithTimeout(t.Context(), patience)
+						defer cancel()
+						u, began := all[last], time.Now()
+						err := tt.call(ctx, s, u.User, u.Events[0])
+						return time.Since(began), err
+					}
+
+					took, err := call("Blocked", time.Second)
+					require.Equal(t, time.Second, took)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Equal(t, 1, s.Health().Blocked)
+					if name != "Backfill" {
+						took, err = call("Other", time.Second)
+						require.NoError(t, err)
+						require.Zero(t, took)
+					}
+					if name != "CreateUser" && name != "CreateUsers" { // each is for a user with another id
+						took, err = call("Blocked", time.Second)
+						require.ErrorContains(t, err, "earlier calls have not returned")
+						require.Zero(t, took)
+					}
+					h.end()
+					synctest.Wait()
+					require.Zero(t, s.Health().Blocked, "it has returned")
+					h.on.Store(false)
+					_, err = call("Blocked", time.Second)
+					require.NoError(t, err)
+				})
+			})
+			t.Run(name+" "+where+" without a deadline", func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					h := newBlocking(where)
+					defer h.end()
+					registry, err := almanac.NewRegistry(h)
+					require.NoError(t, err)
+					s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
+					require.NoError(t, err)
+					u, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Blocked", DateOfBirth: "1990-01-02", Timezone: "UTC",
+						OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
+					require.NoError(t, err)
+					h.on.Store(true)
+					began := time.Now()
+					require.ErrorContains(t, tt.call(t.Context(), s, u.User, u.Events[0]), "did not return in time")
+					require.Equal(t, 5*time.Second, time.Since(began))
+				})
+			})
+		}
+	}
+}
+
+// A backfill stores the events of all users but those for whom the handler is blocked.
+func TestBackfillLeavesBlockedUsersOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newBlocking("next")
+		defer h.end()
+		repository := almanactest.NewRepository(nil)
+		empty, err := almanac.NewRegistry()
+		require.NoError(t, err)
+		before, err := almanac.NewScheduler(repository, empty)
+		require.NoError(t, err)
+		var blocked []uuid.UUID
+		for i := range 40 {
+			last := "Other"
+			if i%20 == 7 {
+				last = "Blocked"
+			}
+			u, err := before.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC"})
+			require.NoError(t, err)
+			if last == "Blocked" {
+				blocked = append(blocked, u.User.ID)
+			}
+		}
+		registry, err := almanac.NewRegistry(h)
+		require.NoError(t, err)
+		s, err := almanac.NewScheduler(repository, registry)
+		require.NoError(t, err)
+		h.on.Store(true)
+
+		done, err := s.Backfill(t.Context(), "DAILY", almanac.BackfillOptions{})
+
+		require.NoError(t, err)
+		require.Equal(t, 40, done.Users)
+		require.Equal(t, 38, done.Events)
+		var refused []uuid.UUID
+		for _, one := range done.Refused {
+			require.ErrorContains(t, one.Err, "did not return in time")
+			refused = append(refused, one.UserID)
+		}
+		require.ElementsMatch(t, blocked, refused)
+	})
+}
+
+// A handler that is blocked again and again after it was given up does not repeat a page for
+// ever.
+func TestBackfillEndsThoughTheHandlerIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := almanac.Recurring{Type: "DAILY", Rule: func(almanac.User) (calendar.Recurrence, error) {
+			time.Sleep(6 * time.Second)
+			return nil, errors.New("too late")
+		}}
+		repository := almanactest.NewRepository(nil)
+		empty, err := almanac.NewRegistry()
+		require.NoError(t, err)
+		before, err := almanac.NewScheduler(repository, empty)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := before.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Other", DateOfBirth: "1990-01-02", Timezone: "UTC"})
+			require.NoError(t, err)
+		}
+		registry, err := almanac.NewRegistry(slow)
+		require.NoError(t, err)
+		s, err := almanac.NewScheduler(repository, registry)
+		require.NoError(t, err)
+
+		done, err := s.Backfill(t.Context(), "DAILY", almanac.BackfillOptions{})
+
+		require.NoError(t, err)
+		require.Len(t, done.Refused, 3)
+		time.Sleep(time.Minute)
+		require.Zero(t, s.Health().Blocked)
+	})
 }

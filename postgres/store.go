@@ -70,7 +70,8 @@ func WithSchema(name string) Option { return func(s *Store) { s.schema = name } 
 // Then the operation fails. The server also ends a transaction that has been idle for
 // this long, in case its process is frozen. The default is five seconds. The timeout must
 // be positive. It does not bound migrations, and the limit for idle transactions is off
-// while migrations are applied or undone.
+// while migrations are applied or undone. An edit during which a handler does not return ends
+// with its context, or five seconds later (see [almanac.Health]).
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
 // WithLockTimeout sets how long a statement of a transaction waits for a lock that

@@ -256,4 +256,28 @@ var usedDays = []mutation{
 		old:  "NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit", new: "NEW.used_key = OLD.used_key",
 		test: "postgres TestTheTrailAndTheOutboxKnowTheUnitOfAKey",
 	},
+	{
+		promise: "is given up when the edit's context is done", in: handlers,
+		file: "series.go",
+		old:  "Context: g.ctx,", new: "Context: context.Background(),",
+		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",
+	},
+	{
+		promise: "is given up when the edit's context is done", in: handlers,
+		file: "scheduler_options.go",
+		old:  "quiet, err := guarded(g, ", new: "quiet, err := guarded(unbound(), ",
+		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",
+	},
+	{
+		promise: "is not made again for that user", in: handlers,
+		file: "series.go",
+		old:  "Type: eventType, User: g.user}", new: "Type: eventType}",
+		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",
+	},
+	{
+		promise: "is not made again for that user", in: handlers,
+		file: "scheduler_backfill.go",
+		old:  "p.blocked[id], err = failure, failure", new: "err = failure",
+		test: ". TestBackfillEndsThoughTheHandlerIsSlow",
+	},
 }

@@ -3,6 +3,7 @@
 package isolate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -45,8 +46,9 @@ const MaxBlocked = 10
 var (
 	// ErrExited is the error of a call that ended its goroutine.
 	ErrExited  = errors.New("ended its goroutine")
-	errBlocked = errors.New("did not return in time")
+	ErrBlocked = errors.New("did not return in time") // the error of a call that is given up
 	errRefused = errors.New("was not called: earlier calls have not returned")
+	errTooLate = errors.New("was not called")
 )
 
 // NewGroup returns a Group whose calls may take as long as the limit.
@@ -59,16 +61,22 @@ func (c *Group) Blocked() int { return int(c.blocked.Load()) }
 
 // Calls are the calls 0 to N - 1, and what becomes of those that are given up.
 type Calls[R any] struct {
-	N    int
-	Name func(i int) Name
-	Call func(i int) R
-	Lost func(i int, err error) R
+	N int
+	// Context ends the patience of the caller: the present call is given up, and no other call
+	// is made. Nil means a context that never ends.
+	Context context.Context
+	Name    func(i int) Name
+	Call    func(i int) R
+	Lost    func(i int, err error) R
 }
 
 // Run returns the results of calls. It makes them one after the other in a goroutine of
 // their own. A call that panics, ends the goroutine or is blocked has the result of Lost,
 // and the next calls are made in another goroutine.
 func Run[R any](c *Group, calls Calls[R]) []R {
+	if calls.Context == nil {
+		calls.Context = context.Background()
+	}
 	results := make([]R, calls.N)
 	for from := 0; from < calls.N; {
 		s := &stretch[R]{Group: c, Calls: calls, results: results, ended: make(chan error, 1)}
@@ -109,7 +117,7 @@ func (s *stretch[R]) run(i int) {
 		s.ended <- cause
 	}()
 	for ; i < len(s.results); i++ {
-		if cause = s.refusal(s.Name(i)); cause != nil {
+		if cause = s.refusal(i); cause != nil {
 			return
 		}
 		cause = ErrExited
@@ -128,15 +136,22 @@ func (s *stretch[R]) run(i int) {
 func (s *stretch[R]) wait(from int) (at int, err error) {
 	limit := time.NewTimer(s.limit)
 	defer limit.Stop()
+	done := s.Context.Done()
 	for seen := int64(2 * from); ; {
 		select {
 		case err := <-s.ended:
 			return int(s.at.Load() / 2), err
+		case <-done:
+			done = nil // if the present call has returned, the next one is refused
+			if is := s.at.Load(); is%2 == 0 && int(is/2) < len(s.results) && s.giveUp(int(is/2)) {
+				return int(is / 2), fmt.Errorf("%w: %w", ErrBlocked, context.Cause(s.Context))
+			}
+			continue
 		case <-limit.C:
 		}
 		is := s.at.Load()
 		if i := int(is / 2); is == seen && is%2 == 0 && i < len(s.results) && s.giveUp(i) {
-			return i, fmt.Errorf("%w: %v have passed", errBlocked, s.limit)
+			return i, fmt.Errorf("%w: %v have passed", ErrBlocked, s.limit)
 		}
 		seen = is
 		limit.Reset(s.limit)
@@ -173,6 +188,14 @@ func (c *Group) count(name Name, n int) {
 			delete(c.open, one)
 		}
 	}
+}
+
+// refusal returns an error if the i-th call must not be made.
+func (s *stretch[R]) refusal(i int) error {
+	if s.Context.Err() != nil {
+		return fmt.Errorf("%w: %w", errTooLate, context.Cause(s.Context))
+	}
+	return s.Group.refusal(s.Name(i))
 }
 
 // refusal returns an error if a call must not be made, because the same call or too many of
