@@ -195,10 +195,10 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		engines.Go(func() { errs[i] = l.engine.Run(bounded) })
 	}
 	engines.Wait()
-	err = errors.Join(append(errs, err)...)
-	if p.Prune && p.retention > 0 && err == nil {
-		err = unlessOver(bounded, workers[0].prune(bounded))
+	if p.Prune && p.retention > 0 {
+		errs = append(errs, unlessOver(bounded, workers[0].prune(bounded)))
 	}
+	err = errors.Join(append(errs, err)...)
 	result := p.counted()
 	if err == nil {
 		result.More, err = p.more(ctx)

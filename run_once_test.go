@@ -383,6 +383,24 @@ func TestRunOncePrunesOnRequest(t *testing.T) {
 	}
 }
 
+// crashed is a repository that cannot release the events of dead processes.
+type crashed struct{ *almanactest.Repository }
+
+func (crashed) ReleaseExpired(context.Context, int) ([]almanac.Event, error) { return nil, errBusy }
+
+// Maintenance tasks are independent: a pass prunes although another task has failed.
+func TestRunOncePrunesAfterAnotherTaskFailed(t *testing.T) {
+	t.Parallel()
+	w, r := openOn(crashed{almanactest.NewRepository(nil)}), new(receiver)
+	h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+	storeEvent(t, w.store, h)
+
+	_, err := w.scheduler(t, h, almanac.WithRetention(time.Nanosecond)).RunOnce(t.Context(), almanac.RunOnceOptions{Prune: true})
+
+	require.ErrorIs(t, err, errBusy)
+	require.Empty(t, w.all(t))
+}
+
 // If another transaction has locked events, a pass reports that there are more, and ends.
 func TestRunOnceLeavesLockedEvents(t *testing.T) {
 	t.Parallel()
