@@ -10,7 +10,8 @@
 //	                    one for each secret, separated by spaces
 //
 // The body holds eventId, eventType, and the members of the event's payload. It is byte for
-// byte the same on every attempt. It contains neither the user nor the instant, unless the
+// byte the same on every attempt. A requeued event is a new event under the same key: only its
+// eventId differs. It contains neither the user nor the instant, unless the
 // payload contains them. [WithTemplate] and [WithCloudEvents] make other bodies.
 //
 // One attempt can reach the receiver twice: if a kept-open connection breaks before the
