@@ -23,10 +23,33 @@ import (
 // running lets a scheduler wake the engines that run in the same process.
 type running struct {
 	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
-	miswired sync.Map                // noDelivererError → true, for the errors that were logged
-	zones    *zoneFollower           // of RunOnce; only the active pass uses it
+	miswired miswired
+	zones    *zoneFollower // of RunOnce; only the active pass uses it
 	host     *isolate.Group
 	stalled  engine.CallSize // of planStalled, which alone uses it; passes of RunOnce continue with it
+}
+
+// miswired has the missing deliverers that were logged.
+type miswired struct {
+	mu     sync.Mutex
+	logged map[noDelivererError]bool
+}
+
+// maxMiswired bounds miswired, because a handler may read channels from payloads.
+const maxMiswired = 100
+
+// isNew reports whether err is to be logged, and notes that.
+func (m *miswired) isNew(err noDelivererError) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.logged[err] || len(m.logged) >= maxMiswired {
+		return false
+	}
+	if m.logged == nil {
+		m.logged = make(map[noDelivererError]bool)
+	}
+	m.logged[err] = true
+	return true
 }
 
 // wake makes all engines search from the beginning, because the caller does not know

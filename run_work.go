@@ -13,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac/internal/backoff"
 	"github.com/almanac-go/almanac/internal/engine"
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 const (
@@ -241,7 +242,8 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 
 // miswired logs a missing deliverer once for each type and channel, and returns err.
 func (s *scheduler) miswired(ctx context.Context, err *noDelivererError) error {
-	if _, known := s.running.miswired.LoadOrStore(*err, true); !known {
+	err.Channel = Channel(excerpt.Of(string(err.Channel), maxChannel))
+	if s.running.miswired.isNew(*err) {
 		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
 			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))
 	}

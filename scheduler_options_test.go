@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -250,6 +251,42 @@ func TestAChannelWithoutADelivererIsLoggedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// toEach is a handler of one-off events that reads its channel from the payload.
+type toEach struct{ almanac.OneOff }
+
+func (toEach) Channel(e almanac.Event) almanac.Channel { return almanac.Channel(e.Payload) }
+
+// Channels without a deliverer that come from payloads fill neither the memory nor the log.
+func TestMissingDeliverersAreLoggedWithinBounds(t *testing.T) {
+	t.Parallel()
+	book := new(logbook)
+	registry, err := almanac.NewRegistry(toEach{})
+	require.NoError(t, err)
+	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })
+	s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithDeliverer("mail", deliver), almanac.WithLogger(book.logger()))
+	require.NoError(t, err)
+	u, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "X", DateOfBirth: "1990-01-02", Timezone: "UTC"})
+	require.NoError(t, err)
+	for i := range 150 {
+		_, err := s.ScheduleAt(t.Context(), u.User.ID, almanac.TypeOneOff, almanac.ScheduleAtOptions{
+			Key: fmt.Sprint(i), At: calendar.WallTimeOf(time.Now().UTC()), Payload: fmt.Appendf(nil, "\"%d%s\"", i, strings.Repeat("x", 1000)),
+		})
+		require.NoError(t, err)
+	}
+
+	_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+
+	require.NoError(t, err)
+	logged := 0
+	for _, line := range book.lines(t) {
+		if line["msg"] == "events cannot be delivered: their channel has no deliverer" {
+			require.Less(t, len(line["channel"].(string)), 60)
+			logged++
+		}
+	}
+	require.Equal(t, 100, logged)
 }
 
 func TestAFailedDeliveryIsOneLine(t *testing.T) {

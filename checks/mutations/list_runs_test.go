@@ -194,4 +194,16 @@ var runs = []mutation{
 		old:  "return tryAgain.Delay(failures, rand.Float64())", new: "return 0 * tryAgain.Delay(failures, rand.Float64())",
 		test: ". TestRunWaitsBetweenCallsOfAFailingRepository",
 	},
+	{
+		promise: "Error, once for each type and channel, for the first 100 of them", in: operating,
+		file: "run.go",
+		old:  "m.logged[err] || len(m.logged) >= maxMiswired", new: "m.logged[err]",
+		test: ". TestMissingDeliverersAreLoggedWithinBounds",
+	},
+	{
+		promise: "It prunes too when another task of the pass has failed", in: "docs/embedding.md",
+		file: "run_once.go",
+		old:  "if p.Prune && p.retention > 0 {", new: "if p.Prune && p.retention > 0 && err == nil {",
+		test: ". TestRunOncePrunesAfterAnotherTaskFailed",
+	},
 }
