@@ -156,10 +156,7 @@ func (c *auditPrune) Run(ctx context.Context, env *environment) error {
 			}
 			page = deleted
 		}
-		if c.JSON {
-			return writeJSON(env.out, map[string]int{"deleted": total})
-		}
-		_, err := fmt.Fprintf(env.out, "deleted %s of the trail\n", counted(total, "row"))
-		return err
+		text := fmt.Sprintf("deleted %s of the trail\n", counted(total, "row"))
+		return env.report(c.JSON, map[string]int{"deleted": total}, func() error { return writeText(env, text) })
 	})
 }

@@ -85,12 +85,7 @@ func (c *doctor) Run(ctx context.Context, env *environment) error {
 			d.Warnings++
 		}
 	}
-	var err error
-	if c.JSON {
-		err = writeJSON(env.out, d)
-	} else {
-		err = d.write(env.out)
-	}
+	err := env.report(c.JSON, d, func() error { return d.write(env.out) })
 	if d.Errors+d.Warnings > 0 {
 		err = errors.Join(err, fmt.Errorf("%s and %s", counted(d.Errors, "error"), counted(d.Warnings, "warning")))
 	}

@@ -53,10 +53,7 @@ func (c *migrateExport) Run(env *environment) error {
 	if report.Files, err = writeFiles(c.Dir, files); err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env.out, c.Dir)
+	return env.report(c.JSON, report, func() error { return report.write(env.out, c.Dir) })
 }
 
 func (c *migrateExport) parse() ([]postgres.File, error) {

@@ -122,11 +122,8 @@ func (c *migrateVersion) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(env.out, map[string]any{"schema": v.Schema, "found": v.Found, "known": v.Known})
-	}
-	_, err = fmt.Fprintln(env.out, versionText(v))
-	return err
+	report := map[string]any{"schema": v.Schema, "found": v.Found, "known": v.Known}
+	return env.report(c.JSON, report, func() error { return writeText(env, versionText(v)+"\n") })
 }
 
 // versionText says how a schema and this program stand to each other.

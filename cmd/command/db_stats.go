@@ -92,10 +92,7 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 	if s.Retries, err = retriesOf(ctx, store); err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(env.out, s)
-	}
-	return s.write(env.out)
+	return env.report(c.JSON, s, func() error { return s.write(env.out) })
 }
 
 func statisticsOf(schema string, stored ops.Stats) statistics {

@@ -170,10 +170,7 @@ func (c *showEvent) Run(ctx context.Context, env *environment) error {
 		if report.Trail, err = trailOf(ctx, store, id); err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(env.out, report)
-		}
-		return report.write(env.out)
+		return env.report(c.JSON, report, func() error { return report.write(env.out) })
 	})
 }
 

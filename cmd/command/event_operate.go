@@ -146,13 +146,10 @@ func (c *changing) run(ctx context.Context, env *environment, what ops.Operation
 		done, err = p.each(ctx, scheduler, what)
 	}
 	report := changeReportOf(what, p.how.DryRun, done, err)
-	if c.JSON {
-		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
-	}
 	if what == ops.RunNow && !p.how.DryRun {
 		report.quiet = quietHoursOf(done.Events, began, p.how.RunNow.Force)
 	}
-	return cmp.Or(err, report.write(env, done.Events, p.how.Limit), report.verdict())
+	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env, done.Events, p.how.Limit) }), report.verdict())
 }
 
 // each changes the events with these ids.

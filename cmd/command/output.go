@@ -15,6 +15,14 @@ func writeJSON(out io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
+// report writes v as JSON if that is asked for, and otherwise as write does.
+func (e *environment) report(asJSON bool, v any, write func() error) error {
+	if asJSON {
+		return writeJSON(e.out, v)
+	}
+	return write()
+}
+
 // offsetText writes an offset as ISO 8601 does, "+05:30", with seconds where a
 // zone once had them.
 func offsetText(offset time.Duration) string {

@@ -72,10 +72,7 @@ func (c *backfillType) Run(ctx context.Context, env *environment) error {
 	show.end()
 	report := backfillReportOf(c.Type, done, err)
 	report.Seconds = time.Since(show.begun).Seconds()
-	if c.JSON {
-		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
-	}
-	return cmp.Or(err, report.write(env), report.verdict())
+	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env) }), report.verdict())
 }
 
 // backfillReport is what there is to say about a backfill.

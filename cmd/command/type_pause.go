@@ -108,11 +108,7 @@ func (c *resumeType) Run(ctx context.Context, env *environment) error {
 	} else if err := c.Tables.hintType(ctx, env, pool, c.Type); err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	_, err = fmt.Fprintln(env.out, text)
-	return err
+	return env.report(c.JSON, report, func() error { return writeText(env, text+"\n") })
 }
 
 // pausing is about a type of event.

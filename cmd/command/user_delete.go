@@ -59,10 +59,7 @@ func (c *deleteUser) Run(ctx context.Context, env *environment) error {
 			return err
 		}
 		report := deleteReport{id, c.DryRun, c.EraseNow, done.Removed, append([]uuid.UUID{}, done.InFlight...)}
-		if c.JSON {
-			return writeJSON(env.out, report)
-		}
-		return report.write(env)
+		return env.report(c.JSON, report, func() error { return report.write(env) })
 	})
 }
 

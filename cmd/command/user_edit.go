@@ -102,10 +102,8 @@ func (c *editUser) Run(ctx context.Context, env *environment) error {
 		if err := report.leave(ctx, store, registry); err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(env.out, report)
-		}
-		return report.write(env, fmt.Sprintf("changed user %s, now version %d, with %s\n", done.User.ID, done.User.Version, counted(len(report.Events), "changed event")))
+		text := fmt.Sprintf("changed user %s, now version %d, with %s\n", done.User.ID, done.User.Version, counted(len(report.Events), "changed event"))
+		return env.report(c.JSON, report, func() error { return report.write(env, text) })
 	})
 }
 
@@ -229,10 +227,8 @@ func (c *rescheduleUser) Run(ctx context.Context, env *environment) error {
 		if err := report.leave(ctx, store, registry); err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(env.out, report)
-		}
-		return report.write(env, fmt.Sprintf("replanned user %s: %s moved, %d refreshed, %d added, %d removed, %d cancelled\n", u.ID,
-			counted(len(done.Moved), "event"), len(done.Refreshed), len(done.Added), len(done.Removed), len(done.Cancelled)))
+		text := fmt.Sprintf("replanned user %s: %s moved, %d refreshed, %d added, %d removed, %d cancelled\n", u.ID,
+			counted(len(done.Moved), "event"), len(done.Refreshed), len(done.Added), len(done.Removed), len(done.Cancelled))
+		return env.report(c.JSON, report, func() error { return report.write(env, text) })
 	})
 }

@@ -124,10 +124,7 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 	err = i.run(ctx, repository, plan.registry, options...)
 	i.progress.end()
 	report := i.report(c.DryRun, err)
-	if c.JSON {
-		return cmp.Or(err, writeJSON(env.out, report), i.verdict())
-	}
-	return cmp.Or(err, report.write(env.out), i.verdict())
+	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env.out) }), i.verdict())
 }
 
 func (p importPlan) read(in io.Reader) (rows, error) {

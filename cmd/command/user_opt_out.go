@@ -87,10 +87,7 @@ func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optCha
 		return err
 	}
 	report.Unplanned = !ask.out && report.unplanned(registry)
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env, ask)
+	return env.report(c.JSON, report, func() error { return report.write(env, ask) })
 }
 
 // check refuses a type that nothing knows: a user who says no must not get events because the

@@ -74,10 +74,7 @@ func (c *previewUser) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			report.Error = bare(err.Error())
 		}
-		if c.JSON {
-			return errors.Join(err, writeJSON(env.out, report))
-		}
-		return errors.Join(err, report.write(env, count, refusesType(u.OptOuts, c.Type)))
+		return errors.Join(err, env.report(c.JSON, report, func() error { return report.write(env, count, refusesType(u.OptOuts, c.Type)) }))
 	})
 }
 

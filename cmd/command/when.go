@@ -93,13 +93,7 @@ func (w *when) Run(env *environment) error {
 	}
 	a, err := q.answer()
 	a.Rule = w.Rule.Rule
-	var errWrite error
-	if w.JSON {
-		errWrite = writeJSON(env.out, a)
-	} else {
-		errWrite = a.write(env.out, q.count)
-	}
-	return errors.Join(err, errWrite)
+	return errors.Join(err, env.report(w.JSON, a, func() error { return a.write(env.out, q.count) }))
 }
 
 // answer is what when shows.

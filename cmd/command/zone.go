@@ -62,10 +62,7 @@ func (c *zone) Run(ctx context.Context, env *environment) error {
 	if c.DatabaseURL != "" || env.host.Open != nil {
 		e.Database = compare(ctx, env, c.DatabaseURL, z)
 	}
-	if c.JSON {
-		return writeJSON(env.out, e)
-	}
-	return e.write(env.out, changes)
+	return env.report(c.JSON, e, func() error { return e.write(env.out, changes) })
 }
 
 func explain(z calendar.Timezone, now time.Time, changes int) (explanation, error) {
@@ -163,10 +160,7 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	report := reportOf(result, c.DryRun)
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env.out)
+	return env.report(c.JSON, report, func() error { return report.write(env.out) })
 }
 
 func (c *reconcile) parse(env *environment) (almanac.ReconcileOptions, error) {
