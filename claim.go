@@ -36,13 +36,16 @@ type ClaimRepository interface {
 	// Release releases the events that are still held under a token, as after a shutdown
 	// or after a claim whose answer was lost, and returns them. An event that another
 	// transaction has locked stays under the token. The token's lease counts as expired
-	// from then on.
+	// from then on. The same holds for an event that cannot be stored: Release returns the
+	// others, and an error.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
 	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
 	// returns them. It returns no events if there are no more. An event that another
 	// transaction has locked stays under its lease until the next call. If the clock was
-	// set back, a lease lasts its full duration from then on, unless it is renewed.
+	// set back, a lease lasts its full duration from then on, unless it is renewed. An event
+	// that cannot be stored stays under its lease, too. ReleaseExpired returns the others,
+	// and an error.
 	// ReleaseExpired also removes deleted users without events in flight, and deletes
 	// tokens without events. A call that returns limit events may leave both to the next
 	// call.

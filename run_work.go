@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -339,8 +340,10 @@ func (w *worker) soon(e Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }
 
-// releaseExpired releases the events of processes that died.
+// releaseExpired releases the events of processes that died. It goes on past events that cannot be
+// released, and returns the last error.
 func (w *worker) releaseExpired(ctx context.Context) error {
+	var failed error
 	for {
 		var events []Event
 		err := w.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
@@ -352,8 +355,9 @@ func (w *worker) releaseExpired(ctx context.Context) error {
 			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
 			w.running.wakeFor(events...)
 		}
-		if err != nil || len(events) == 0 {
-			return err
+		failed = cmp.Or(err, failed)
+		if len(events) == 0 {
+			return failed
 		}
 	}
 }

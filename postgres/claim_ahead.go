@@ -42,16 +42,16 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 }
 
 // Return releases events that were claimed ahead of their instant, and returns the released
-// events. An event that another transaction has locked moves to a lease of its own that has
-// expired: [Store.ReleaseExpired] releases it once it is not locked.
+// events. An event that another transaction has locked, or that the database refuses to release,
+// moves to a lease of its own that has expired: [Store.ReleaseExpired] releases it later.
 func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
 	wanted := make(map[claimed]bool, len(events))
 	for _, e := range events {
 		wanted[claimedAs(e)] = true
 	}
 	tokens := distinct(column(events, func(e almanac.Event) uuid.UUID { return e.LeaseToken }))
-	var returned []almanac.Event
-	err := s.transact(ctx, "return", func(ctx context.Context, tx pgx.Tx) error {
+	var r releaseResult
+	try := func(ctx context.Context, tx pgx.Tx, inParts bool) error {
 		leases, err := all(ctx, tx, s.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(tokens)}, func(row pgx.CollectableRow) (lease, error) {
 			var l lease
 			var now time.Time
@@ -61,19 +61,24 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 		if err != nil {
 			return err
 		}
-		var locked []heldEvent
-		if returned, locked, err = s.release(ctx, tx, leases, byChoice); err != nil {
+		if r, err = s.release(ctx, tx, leases, releasing{byChoice, inParts}); err != nil {
 			return err
 		}
-		if len(locked) > 0 {
-			left := column(locked, func(h heldEvent) claimed { return claimed{h.id, h.token, h.version} })
+		if len(r.kept) > 0 {
+			left := column(r.kept, func(h heldEvent) claimed { return claimed{h.id, h.token, h.version} })
 			if _, _, err := s.leaseEach(ctx, tx, left, "returned", 0); err != nil {
 				return err
 			}
 		}
 		return s.endLeases(ctx, tx, tokens)
+	}
+	err := orInParts(func(inParts bool) error {
+		return s.transact(ctx, "return", func(ctx context.Context, tx pgx.Tx) error { return try(ctx, tx, inParts) })
 	})
-	return returned, err
+	if err != nil {
+		return nil, err
+	}
+	return r.released, together(r.refused)
 }
 
 // only returns the lease with only the wanted events.

@@ -71,31 +71,28 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 }
 
 // Release releases the events that a token still holds, and returns the released events.
-// Events that another transaction has locked stay in the lease.
+// Events that another transaction has locked, or that the database refuses to release, stay in
+// the lease.
 func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
-	var released []almanac.Event
-	err := s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) (err error) {
-		released, _, err = s.releaseLeases(ctx, tx, s.statements.TakeLease, pgx.StrictNamedArgs{"token": token}, byChoice)
-		return err
-	})
-	return released, err
+	r, err := s.releaseLeases(ctx, s.statements.TakeLease, pgx.StrictNamedArgs{"token": token}, byChoice)
+	return r.released, errors.Join(err, together(r.refused))
 }
 
 // ReleaseExpired releases the events of expired leases, up to limit, and returns the
 // released events. When fewer than limit are released, it also ends leases that hold no
 // event, and removes deleted users who have no event in flight. Rows that another
-// transaction has locked are left unchanged. If the database refuses to delete a user, the
-// others are removed, and the error names the refused user's constraint.
+// transaction has locked are left unchanged. If the database refuses to release an event or to
+// delete a user, the others are released and removed, and the error names what refused it.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	released, err := s.releaseExpired(ctx, limit)
+	released, refused, err := s.releaseExpired(ctx, limit)
 	if err != nil {
-		return nil, err
+		return released, err
 	}
 	// The rest reads all leases, so it runs only after the last of many calls.
 	if len(released) >= limit {
-		return released, nil
+		return released, refused
 	}
-	return released, errors.Join(s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	return released, errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
 }
 
 func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
@@ -106,22 +103,20 @@ func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
 }
 
 // releaseExpired runs transactions until an event is released, or until it has examined every
-// lease that had expired when it began. A lease that keeps locked events counts as expired
-// later, so it is not examined again.
-func (s *Store) releaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
+// lease that had expired when it began. A lease that keeps events counts as expired later, so it
+// is not examined again.
+func (s *Store) releaseExpired(ctx context.Context, limit int) (released []almanac.Event, refused, err error) {
 	var before *time.Time
+	var causes []error
 	for {
-		var at time.Time
-		err = s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) (err error) {
-			args := pgx.StrictNamedArgs{"limit": limit, "before": before}
-			released, at, err = s.releaseLeases(ctx, tx, s.statements.TakeExpiredLeases, args, byCrash)
-			return err
-		})
-		if err != nil || len(released) > 0 || at.IsZero() {
-			return released, err
+		args := pgx.StrictNamedArgs{"limit": limit, "before": before}
+		r, err := s.releaseLeases(ctx, s.statements.TakeExpiredLeases, args, byCrash)
+		causes = append(causes, r.refused...)
+		if err != nil || len(r.released) > 0 || r.at.IsZero() {
+			return r.released, together(causes), err
 		}
 		if before == nil {
-			before = &at
+			before = &r.at
 		}
 	}
 }
@@ -151,35 +146,99 @@ func (l *lease) targets(now *time.Time) []any {
 	return []any{now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead}
 }
 
-// releaseLeases locks leases by a statement and releases the events that they hold. Events that
-// another transaction has locked stay in their leases. It returns the time at which the leases
-// were locked, or zero if there were none.
-func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, statement string, args pgx.StrictNamedArgs, why cause) (released []almanac.Event, at time.Time, err error) {
-	taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
-		return l, row.Scan(l.targets(&at)...)
-	})
-	if err != nil || len(taken) == 0 {
-		return nil, at, err
-	}
-	released, locked, err := s.release(ctx, tx, taken, why)
-	if err != nil {
-		return nil, at, err
-	}
-	type one = heldEvent
-	_, err = tx.Exec(ctx, s.statements.KeepLeases, pgx.StrictNamedArgs{
-		"tokens":   uuids(column(taken, func(l lease) uuid.UUID { return l.token })),
-		"examined": column(taken, func(l lease) int { return len(l.ids) }),
-		"held":     uuids(column(locked, func(h one) uuid.UUID { return h.token })),
-		"series":   column(locked, func(h one) int64 { return h.series }),
-		"ids":      uuids(column(locked, func(h one) uuid.UUID { return h.id })),
-		"versions": column(locked, func(h one) int { return h.version }),
-	})
-	return released, at, err
+// releaseResult is the result of releasing the events of leases.
+type releaseResult struct {
+	released []almanac.Event
+	kept     []heldEvent // events that another transaction has locked or the database refuses to release
+	refused  []error     // for each event that the database refuses to release
+	at       time.Time   // when the leases were locked; zero if there were none
 }
 
-// release releases the events that leases still hold, and returns them. It also returns the
-// events that another transaction has locked, and leaves them unchanged.
-func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, why cause) (released []almanac.Event, locked []heldEvent, err error) {
+// releaseLeases locks leases by a statement and releases the events that they hold. Events that
+// another transaction has locked, or that the database refuses to release, stay in their leases.
+func (s *Store) releaseLeases(ctx context.Context, statement string, args pgx.StrictNamedArgs, why cause) (r releaseResult, err error) {
+	err = orInParts(func(inParts bool) error {
+		return s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
+			var at time.Time
+			taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
+				return l, row.Scan(l.targets(&at)...)
+			})
+			if err != nil || len(taken) == 0 {
+				r = releaseResult{}
+				return err
+			}
+			if r, err = s.release(ctx, tx, taken, releasing{why, inParts}); err != nil {
+				return err
+			}
+			r.at = at
+			return s.keepLeases(ctx, tx, taken, r.kept)
+		})
+	})
+	if err != nil {
+		return releaseResult{}, err
+	}
+	return r, nil
+}
+
+// releasing says how events are released.
+type releasing struct {
+	cause
+	inParts bool // whether those that the database refuses are kept
+}
+
+// release releases the events that leases still hold.
+func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, how releasing) (r releaseResult, err error) {
+	ours, locked, err := s.lockHeld(ctx, tx, taken)
+	if r.kept = locked; err != nil || len(ours) == 0 {
+		return r, err
+	}
+	var done []uuid.UUID
+	releaseAll := func(tx pgx.Tx, held []heldEvent) error {
+		ids, err := s.releaseHeld(ctx, tx, held, how.cause)
+		done = append(done, ids...)
+		return err
+	}
+	if how.inParts {
+		err = inHalves(ours, func(part []heldEvent) error {
+			before := len(done)
+			err := s.undoable(ctx, tx, "release", func(tx pgx.Tx) error { return releaseAll(tx, part) })
+			if err != nil {
+				done = done[:before]
+			}
+			return err
+		}, func(h heldEvent, refused error) error {
+			r.kept, r.refused = append(r.kept, h), append(r.refused, refused)
+			return nil
+		})
+	} else {
+		err = releaseAll(tx, ours)
+	}
+	if err != nil || len(done) == 0 {
+		return r, err
+	}
+	if r.released, err = all(ctx, tx, s.statements.Released, pgx.StrictNamedArgs{"ids": uuids(done)}, scanEvents()); err != nil {
+		return r, err
+	}
+	return r, s.hint(ctx, tx, r.released)
+}
+
+// keepLeases shortens leases that were examined to the events that they keep.
+func (s *Store) keepLeases(ctx context.Context, tx pgx.Tx, taken []lease, kept []heldEvent) error {
+	type one = heldEvent
+	_, err := tx.Exec(ctx, s.statements.KeepLeases, pgx.StrictNamedArgs{
+		"tokens":   uuids(column(taken, func(l lease) uuid.UUID { return l.token })),
+		"examined": column(taken, func(l lease) int { return len(l.ids) }),
+		"held":     uuids(column(kept, func(h one) uuid.UUID { return h.token })),
+		"series":   column(kept, func(h one) int64 { return h.series }),
+		"ids":      uuids(column(kept, func(h one) uuid.UUID { return h.id })),
+		"versions": column(kept, func(h one) int { return h.version }),
+	})
+	return err
+}
+
+// lockHeld locks the events that leases still hold, and returns them. It also returns the events
+// that another transaction has locked.
+func (s *Store) lockHeld(ctx context.Context, tx pgx.Tx, taken []lease) (ours, locked []heldEvent, err error) {
 	var tokens, ids []uuid.UUID
 	var series []int64
 	var versions []int
@@ -198,31 +257,25 @@ func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, why cause
 	if err != nil {
 		return nil, nil, err
 	}
-	var ours []heldEvent
 	for _, h := range held {
+		h.ahead = ahead[h.token]
 		if h.ours {
 			ours = append(ours, h)
 		} else {
 			locked = append(locked, h)
 		}
 	}
-	if len(ours) == 0 {
-		return nil, locked, nil
-	}
-	done, err := all(ctx, tx, s.statements.Release, pgx.StrictNamedArgs{
-		"series":  column(ours, func(h heldEvent) int64 { return h.series }),
-		"tokens":  uuids(column(ours, func(h heldEvent) uuid.UUID { return h.token })),
-		"ahead":   column(ours, func(h heldEvent) *time.Time { return ahead[h.token] }),
+	return ours, locked, nil
+}
+
+// releaseHeld releases events that the transaction has locked, and returns their ids.
+func (s *Store) releaseHeld(ctx context.Context, tx pgx.Tx, held []heldEvent, why cause) ([]uuid.UUID, error) {
+	return all(ctx, tx, s.statements.Release, pgx.StrictNamedArgs{
+		"series":  column(held, func(h heldEvent) int64 { return h.series }),
+		"tokens":  uuids(column(held, func(h heldEvent) uuid.UUID { return h.token })),
+		"ahead":   column(held, func(h heldEvent) *time.Time { return h.ahead }),
 		"crashes": why.crashes, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanID)
-	if err != nil {
-		return nil, nil, err
-	}
-	released, err = all(ctx, tx, s.statements.Released, pgx.StrictNamedArgs{"ids": uuids(done)}, scanEvents())
-	if err != nil {
-		return nil, nil, err
-	}
-	return released, locked, s.hint(ctx, tx, released)
 }
 
 // heldEvent is an event that a lease holds, and whether the transaction has locked it.
@@ -232,6 +285,7 @@ type heldEvent struct {
 	id      uuid.UUID
 	version int
 	ours    bool
+	ahead   *time.Time // of the lease
 }
 
 func scanHeld(row pgx.CollectableRow) (heldEvent, error) {

@@ -3,8 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
 )
@@ -37,7 +39,7 @@ func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) e
 		switch rejected := ofStore(err); {
 		case err == nil:
 			works = true
-		case !refused(rejected) && !doubtful(rejected) && !tookTooLong(rejected):
+		case !mayBeOneRow(rejected):
 			return err
 		case len(part) > 1:
 			half := (len(part) + 1) / 2
@@ -63,6 +65,45 @@ func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) e
 		suspects = nil
 	}
 	return nil
+}
+
+// mayBeOneRow reports whether an operation may succeed without one of its rows.
+func mayBeOneRow(err error) bool { return refused(err) || doubtful(err) || tookTooLong(err) }
+
+// orInParts tries an operation as a whole, and in parts if it fails because of one of its rows.
+func orInParts(try func(inParts bool) error) error {
+	err := try(false)
+	if mayBeOneRow(ofStore(err)) {
+		return try(true)
+	}
+	return err
+}
+
+// undoable runs an operation of a transaction under a savepoint, and undoes it after an error. It has
+// deferred constraints checked at once, because an error of COMMIT would undo the whole transaction.
+func (s *Store) undoable(ctx context.Context, tx pgx.Tx, what string, operation func(pgx.Tx) error) error {
+	part, err := tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer rollback(ctx, part)
+	err = operation(part)
+	if err == nil && !s.InTransaction() {
+		_, err = part.Exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE")
+	}
+	if err != nil {
+		return wrap(what, err)
+	}
+	return part.Commit(ctx)
+}
+
+// together returns an error for rows that the database refused, or nil if there are none. It has the
+// text of the first one only, because there may be thousands.
+func together(causes []error) error {
+	if len(causes) < 2 {
+		return errors.Join(causes...)
+	}
+	return fmt.Errorf("%w (and %d more rows)", causes[0], len(causes)-1)
 }
 
 // addInHalves adds events for users, see inHalves. With an error it returns what is stored already,

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -24,6 +25,9 @@ type manyRows struct {
 	allOf   []int  // numbers of rows; if all fail, the call fails
 }
 
+// atCommit precedes the code of an error that COMMIT returns, as a deferred constraint does.
+const atCommit = "COMMIT: "
+
 // manyRowsEach is how many rows a call has. One of them is refused.
 const manyRowsEach = 10
 
@@ -32,6 +36,12 @@ var manyRowsCalls = map[string]manyRows{
 	"AddEvents":     {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
 	"AddSuccessors": {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
 	"CreateUsers":   {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
+	"ReleaseExpired, one lease": {prepare: func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+		return prepareRelease(t, pool, store, n, n)
+	}, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
+	"ReleaseExpired, many leases": {prepare: func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+		return prepareRelease(t, pool, store, n, 1)
+	}, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
 }
 
 // The error of one row is about that row, whatever its code: a trigger of the host may use any, and a limit of an index is
@@ -43,14 +53,14 @@ func TestOneRefusedRowDelaysNoOtherRow(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
 			store := mustStore(t, pool)
-			for _, code := range []string{"P0001", "22P02", "23503", "54000", "P0002", "AB001", "42501", "XX001"} {
+			for _, code := range []string{"P0001", "22P02", "23503", "54000", "P0002", "AB001", "42501", "XX001", atCommit + "23503"} {
 				call, victim, done := c.prepare(t, pool, store, manyRowsEach)
 				refuseRow(t, pool, c.trigger, victim, code)
 
 				err := call()
 
 				if c.fails {
-					require.ErrorContains(t, err, code)
+					require.ErrorContains(t, err, strings.TrimPrefix(code, atCommit))
 				} else {
 					require.NoError(t, err, code)
 				}
@@ -83,9 +93,13 @@ func TestNoRowIsRefusedWhenEveryRowFails(t *testing.T) {
 // refuseRow has the database refuse rows for which a condition holds, with an error of a code.
 func refuseRow(t *testing.T, pool *pgxpool.Pool, trigger, condition, code string) {
 	t.Helper()
+	kind := "TRIGGER"
+	if after, deferred := strings.CutPrefix(code, atCommit); deferred {
+		code, kind, trigger = after, "CONSTRAINT TRIGGER", strings.Replace(trigger, "BEFORE", "AFTER", 1)+" DEFERRABLE INITIALLY DEFERRED"
+	}
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
 		CREATE FUNCTION public.refuse_row() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; END $$;
-		CREATE TRIGGER refuse_row %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.refuse_row()`, raise(code), trigger, condition))
+		CREATE %s refuse_row %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.refuse_row()`, raise(code), kind, trigger, condition))
 	require.NoError(t, err)
 }
 
@@ -187,4 +201,103 @@ func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store,
 		return err
 	}
 	return call, fmt.Sprintf("NEW.id = '%s'", ids[n/3]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY ($1)", ids)
+}
+
+func prepareRelease(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, eventsOfLease int) (call func() error, victim string, done func() int) {
+	for range n {
+		overdue(t, store)
+	}
+	var events []almanac.Event
+	for len(events) < n {
+		claim, err := store.Claim(t.Context(), birthdays(eventsOfLease))
+		require.NoError(t, err)
+		events = append(events, claim.Events...)
+	}
+	expireLeases(t, pool)
+	call = func() error {
+		_, err := store.ReleaseExpired(t.Context(), 1000)
+		return err
+	}
+	return call, fmt.Sprintf("OLD.event_id = '%s'", events[n/3].ID), rowsOf(t, pool, "SELECT count(*) FROM almanac.queue")
+}
+
+// expireLeases has every lease expire an hour ago.
+func expireLeases(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), "UPDATE almanac.leases SET claimed_at = claimed_at - interval '2 hours', expires_at = claimed_at - interval '1 hour'")
+	require.NoError(t, err)
+}
+
+// The lease that expired first holds an event that the database refuses to release. Calls for a single event go on past it,
+// and release it once the database does not refuse it any more.
+func TestReleaseExpiredGoesOnPastARefusedEvent(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	var first almanac.Event
+	for i := range 5 {
+		overdue(t, store)
+		claim, err := store.Claim(t.Context(), birthdays(1))
+		require.NoError(t, err)
+		if i == 0 {
+			first = claim.Events[0]
+		}
+	}
+	expireLeases(t, pool)
+	refuseRow(t, pool, "BEFORE UPDATE ON almanac.series", fmt.Sprintf("OLD.event_id = '%s'", first.ID), "22P02")
+
+	var released []almanac.Event
+	refused := 0
+	for range 5 {
+		some, err := store.ReleaseExpired(t.Context(), 1)
+		if err != nil {
+			require.ErrorContains(t, err, "22P02")
+			refused++
+		}
+		released = append(released, some...)
+	}
+	require.Len(t, released, 4)
+	require.Positive(t, refused)
+	_, err := pool.Exec(t.Context(), "DROP FUNCTION public.refuse_row CASCADE")
+	require.NoError(t, err)
+	some, err := store.ReleaseExpired(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, some, 1)
+	require.Equal(t, first.ID, some[0].ID)
+}
+
+// An event that the database refuses to release keeps no other event that was claimed ahead from going back.
+func TestReturnAndReleaseGoOnPastARefusedEvent(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(*postgres.Store, []almanac.Event) ([]almanac.Event, error){
+		"Return": func(store *postgres.Store, events []almanac.Event) ([]almanac.Event, error) {
+			return store.Return(t.Context(), events)
+		},
+		"Release": func(store *postgres.Store, events []almanac.Event) ([]almanac.Event, error) {
+			return store.Release(t.Context(), events[0].LeaseToken)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store := mustStore(t, pool)
+			settlements := claimedAndDelivered(t, pool, store, 5)
+			var events []almanac.Event
+			for _, s := range settlements {
+				events = append(events, s.Event)
+			}
+			refuseRow(t, pool, "BEFORE UPDATE ON almanac.series", fmt.Sprintf("OLD.event_id = '%s'", events[0].ID), "AB001")
+
+			released, err := release(store, events)
+
+			require.ErrorContains(t, err, "AB001")
+			require.Len(t, released, 4)
+			_, err = pool.Exec(t.Context(), "DROP FUNCTION public.refuse_row CASCADE")
+			require.NoError(t, err)
+			released, err = store.ReleaseExpired(t.Context(), 10)
+			require.NoError(t, err)
+			require.Len(t, released, 1)
+			require.Equal(t, events[0].ID, released[0].ID)
+		})
+	}
 }

@@ -224,4 +224,22 @@ var claims = []mutation{
 		old:  "err = errors.Join(err, w.disown(ctx, request.Token))", new: "",
 		test: ". TestEventsOfAFailedClaimAreReleased",
 	},
+	{
+		promise: "An event that cannot be released stays in its lease, behind the others.", in: reliability,
+		file: "postgres/claims.go",
+		old:  "r.kept, r.refused = append(r.kept, h), append(r.refused, refused)\n\t\t\treturn nil", new: "return refused",
+		test: "postgres TestReleaseExpiredGoesOnPastARefusedEvent",
+	},
+	{
+		promise: "An event that cannot be released stays in its lease, behind the others.", in: reliability,
+		file: "postgres/halves.go",
+		old:  "err == nil && !s.InTransaction()", new: "false",
+		test: "postgres TestOneRefusedRowDelaysNoOtherRow/ReleaseExpired",
+	},
+	{
+		promise: "The sweep goes on past it.", in: reliability,
+		file: "run_work.go",
+		old:  "if len(events) == 0 {\n\t\t\treturn failed", new: "if err != nil || len(events) == 0 {\n\t\t\treturn failed",
+		test: ". TestTheSweepGoesOnPastAnEventThatCannotBeReleased",
+	},
 }

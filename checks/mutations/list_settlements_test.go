@@ -83,7 +83,7 @@ var settlements = []mutation{
 	{
 		promise: "That user is in `Refused`, or is tried again later.", in: reliability,
 		file: "postgres/halves.go",
-		old:  " && !tookTooLong(rejected):", new: ":",
+		old:  "refused(err) || doubtful(err) || tookTooLong(err)", new: "refused(err) || doubtful(err)",
 		test: "postgres TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo",
 	},
 	{
