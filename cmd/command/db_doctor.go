@@ -19,7 +19,7 @@ import (
 type doctor struct {
 	tables
 	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
-	Patience string `help:"How long a transaction may be open (default ${default})." placeholder:"DURATION" default:"10m"`
+	Patience string `help:"How long a transaction may be open, and an event in an expired lease (default ${default})." placeholder:"DURATION" default:"10m"`
 	JSON     bool   `help:"Write JSON." name:"json"`
 }
 
@@ -57,7 +57,7 @@ type patient struct {
 	env      *environment
 	tables   *tables
 	data     *calendar.ZoneData
-	patience time.Duration // with transactions
+	patience time.Duration // with transactions and expired leases
 	now      func() time.Time
 	conn     *pgx.Conn
 	store    *postgres.Store
@@ -103,7 +103,7 @@ func (p *patient) examine(ctx context.Context) []finding {
 		about string
 		look  func(context.Context) ([]finding, error)
 	}{
-		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.outbox}, {"role", p.role}, {"zones", p.zones}, {"programs", p.programs}, {"series", p.series},
+		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.outbox}, {"role", p.role}, {"zones", p.zones}, {"programs", p.programs}, {"series", p.series}, {"leases", p.leases},
 		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections}, {"notifications", p.notifications},
 	}
 	var findings []finding

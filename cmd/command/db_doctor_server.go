@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // oldestServer is the first version of PostgreSQL that is supported, as it counts them.
@@ -254,4 +256,24 @@ func (p *patient) outbox(ctx context.Context) ([]finding, error) {
 		Text:     "positions of another server, so that these consumers read nothing: " + strings.Join(names, ", "),
 		Advice:   "have the owner of the tables call postgres.EnableOutbox: all consumers then read every stored row once more",
 	}}, nil
+}
+
+// leases looks for leases that have expired and whose events nobody releases. A program that sweeps
+// has a lease with an event that it cannot release expire anew, so the time of the claim counts.
+func (p *patient) leases(ctx context.Context) ([]finding, error) {
+	leases, err := p.store.Leases(ctx, 0)
+	if isRefused(err) {
+		return []finding{{Severity: notice, Text: "this role may not see leases"}}, nil
+	}
+	now, errClock := p.store.Now(ctx)
+	if err := errors.Join(err, errClock); err != nil {
+		return nil, err
+	}
+	expired := slices.DeleteFunc(leases, func(l ops.Lease) bool { return !l.Expired || now.Sub(l.ClaimedAt) <= p.patience })
+	if len(expired) == 0 {
+		return nil, nil
+	}
+	text := fmt.Sprintf("%s expired, and the events are not released: the oldest is of %s, %s ago", counted(len(expired), "lease"),
+		expired[0].Owner, now.Sub(expired[0].ClaimedAt).Round(time.Second))
+	return []finding{{Severity: warns, Text: text, Advice: `start a program, or look in its log for the error of the maintenance task "release expired leases"`}}, nil
 }

@@ -391,6 +391,27 @@ func TestATransactionThatHoldsBackVacuum(t *testing.T) {
 	checkMisuse(t, almanacAt(t, today, "doctor", "--database-url", address, "--patience", "x"), `--patience: "x" is not a duration such as 10m`)
 }
 
+// Events of a dead process wait in their lease for a program that releases them.
+func TestLeasesThatNobodyReleases(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	conn, err := pgx.Connect(t.Context(), pgtest.Direct(t, address))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	for owner, expires := range map[string]string{"dead-1": "1 hour", "alive-2": "-1 minute"} {
+		_, err = conn.Exec(t.Context(), `INSERT INTO almanac.leases (token, owner, claimed_at, expires_at, series_ids, event_ids, versions)
+			VALUES (gen_random_uuid(), $1, now() - interval '3 hours', now() - $2::interval, '{1}', ARRAY[gen_random_uuid()], '{1}')`, owner, expires)
+		require.NoError(t, err)
+	}
+
+	d, r := examined(t, "--database-url", address)
+	require.Equal(t, exitFailed, r.code)
+	require.Len(t, d.about("leases"), 1)
+	require.Regexp(t, `^warning: 1 lease expired, and the events are not released: the oldest is of dead-1, 3h0m\d+s ago$`, d.about("leases")[0])
+	d, _ = examined(t, "--database-url", address, "--patience", "4h")
+	require.Empty(t, d.about("leases"))
+}
+
 func TestFindingsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, broken, serverFindings(120005, "12.5", false, true)[0].Severity)
