@@ -123,7 +123,9 @@ type EventRepository interface {
 	// that is planned for an instant before that one takes the long form of its key, because
 	// the short form may have been used. Used occurrence keys stay used, so no pruned event
 	// is repeated. Prune returns how many events were deleted, and the cursor of the next page. The
-	// cursor is empty after the last page.
+	// cursor is empty after the last page. If an event of the page cannot be deleted, Prune
+	// deletes the others and returns the cursor with an error. After any other error the
+	// cursor is empty.
 	Prune(ctx context.Context, before time.Time, page Page) (deleted int, next Cursor, err error)
 }
 
@@ -166,8 +168,9 @@ type MaintenanceRepository interface {
 
 	// MoveEvents stores another instant for each of the events, with the version raised
 	// by one, and returns the events that it stored. It leaves out events that are not
-	// PENDING, were claimed before, have another version, or are locked. MoveEvents waits
-	// for no lock.
+	// PENDING, were claimed before, have another version, or are locked. If an event cannot
+	// be stored, MoveEvents stores the others and returns them with an error. MoveEvents
+	// waits for no lock.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 
 	// Pause stores that a type is paused, unless it is paused already. Claim and Until leave

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +41,18 @@ func (w *worker) lookEverywhere(context.Context) error {
 	return nil
 }
 
-// prune deletes the events that ended longer ago than the retention, one page at a time.
+// prune deletes the events that ended longer ago than the retention, one page at a time. It goes
+// on past events that cannot be deleted, and returns the last error.
 func (w *worker) prune(ctx context.Context) error {
 	now, err := w.repository.Now(ctx)
 	if err != nil {
 		return err
 	}
 	before, pruned := now.Add(-w.retention), 0
+	var failed error
 	for page := (Page{Limit: prunePage}); ; {
 		deleted, next, err := w.repository.Prune(ctx, before, page)
-		if err != nil {
-			return err
-		}
+		failed = cmp.Or(err, failed)
 		pruned += deleted
 		if page.After = next; page.After == "" {
 			break
@@ -60,7 +61,7 @@ func (w *worker) prune(ctx context.Context) error {
 	if pruned > 0 {
 		w.log.InfoContext(ctx, "ended events pruned", slog.Int("count", pruned), slog.Time("before", before))
 	}
-	return nil
+	return failed
 }
 
 // zoneFollower is the maintenance task that keeps events in line with zone data. It

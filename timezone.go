@@ -3,6 +3,7 @@ package almanac
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -93,7 +94,8 @@ func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (Re
 		return ReconcileResult{}, err
 	}
 	result := ReconcileResult{Outdated: plan.outdated}
-	if result.Zones, err = s.moveZones(ctx, options, plan); err != nil || options.DryRun {
+	var refused error
+	if result.Zones, refused, err = s.moveZones(ctx, options, plan); err != nil || options.DryRun {
 		return result, err
 	}
 	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) { return plan.settled(book), nil })
@@ -101,7 +103,7 @@ func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (Re
 		return result, err
 	}
 	_, _, err = s.readZones(ctx)
-	return result, err
+	return result, errors.Join(refused, err)
 }
 
 // reconcilePlan is the work that a comparison of rules requires.
@@ -165,33 +167,32 @@ func (p reconcilePlan) settled(book ZoneBook) []ZoneRecord {
 }
 
 // moveZones resolves the pending events of zones again, one page at a time. It leaves out
-// events that another transaction changes meanwhile.
-func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, plan reconcilePlan) ([]ZoneReport, error) {
+// events that another transaction changes meanwhile, and goes on past events that cannot be
+// stored: refused is the last error about these. Their zones are checked again later.
+func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, plan reconcilePlan) (list []ZoneReport, refused, err error) {
 	if len(plan.look) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	reports := make(map[string]*ZoneReport)
 	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(plan.look)))}
 	for page := (Page{Limit: maxMoves}); ; {
 		found, err := s.repository.Find(ctx, spec, page)
 		if err != nil {
-			return nil, err
+			return nil, refused, err
 		}
-		if err := s.movePage(ctx, options, reconcilePage{plan, found.Items, reports}); err != nil {
-			return nil, err
-		}
+		refused = cmp.Or(s.movePage(ctx, options, reconcilePage{plan, found.Items, reports}), refused)
 		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it
-			return nil, err
+			return nil, refused, err
 		}
 		if page.After = found.Next; page.After == "" {
 			break
 		}
 	}
-	list := make([]ZoneReport, 0, len(reports))
+	list = make([]ZoneReport, 0, len(reports))
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		list = append(list, *reports[name])
 	}
-	return list, nil
+	return list, refused, nil
 }
 
 // reconcilePage is a page of events in zones that must be checked.
@@ -201,7 +202,7 @@ type reconcilePage struct {
 	reports map[string]*ZoneReport
 }
 
-func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p reconcilePage) error {
+func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p reconcilePage) (err error) {
 	zones, reports := p.plan.look, p.reports
 	was := make(map[uuid.UUID]time.Time)
 	var moved []Event
@@ -228,10 +229,8 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 		}
 	}
 	if len(moved) > 0 && !options.DryRun {
-		stored, err := s.repository.MoveEvents(ctx, moved)
-		if err != nil {
-			return err
-		}
+		var stored []Event
+		stored, err = s.repository.MoveEvents(ctx, moved)
 		s.notifyEvents(ctx, EventRescheduled, stored)
 		s.running.wakeFor(stored...)
 		p.plan.miss(moved, stored)
@@ -240,11 +239,11 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 	for _, e := range moved {
 		reports[e.Zone].add(e.Due.Sub(was[e.ID]))
 	}
-	return nil
+	return err
 }
 
 // miss notes the zones of events that could not be moved, because another transaction has
-// locked or changed them.
+// locked or changed them, or because they cannot be stored.
 func (p reconcilePlan) miss(wanted, stored []Event) {
 	done := make(map[uuid.UUID]bool, len(stored))
 	for _, e := range stored {

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,6 +43,9 @@ var manyRowsCalls = map[string]manyRows{
 	"ReleaseExpired, many leases": {prepare: func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
 		return prepareRelease(t, pool, store, n, 1)
 	}, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
+	"Reconcile":        {prepare: prepareReconcile, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{10}},
+	"Prune":            {prepare: preparePrune, trigger: "BEFORE DELETE ON almanac.history", fails: true, allOf: []int{1, 2, 10}},
+	"of deleted users": {prepare: prepareDeleted, trigger: "BEFORE DELETE ON almanac.users", fails: true, allOf: []int{1, 2, 10}},
 }
 
 // The error of one row is about that row, whatever its code: a trigger of the host may use any, and a limit of an index is
@@ -300,4 +304,101 @@ func TestReturnAndReleaseGoOnPastARefusedEvent(t *testing.T) {
 			require.Equal(t, events[0].ID, released[0].ID)
 		})
 	}
+}
+
+func prepareReconcile(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	ids := storeUsers(t, store, n)
+	_, err := pool.Exec(t.Context(), `
+		UPDATE almanac.series SET target_timestamp_utc = target_timestamp_utc + interval '1 hour', version = version + 1;
+		DELETE FROM almanac.zone_rules;
+		INSERT INTO almanac.zone_rules (zone, fingerprint, since, version) SELECT DISTINCT target_timezone, 42, 2020, '2020a' FROM almanac.series`)
+	require.NoError(t, err)
+	call = func() error {
+		_, err := newScheduler(t, store).Reconcile(t.Context(), almanac.ReconcileOptions{})
+		return err
+	}
+	return call, fmt.Sprintf("OLD.user_id = '%s'", ids[n/3]),
+		rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE target_timestamp_utc = target_timestamp_local AT TIME ZONE target_timezone")
+}
+
+func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	settled, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, n))
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	pruned := 0
+	call = func() error {
+		deleted, _, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{})
+		pruned += deleted
+		return err
+	}
+	return call, fmt.Sprintf("OLD.id = '%s'", settled[n/3].Event.ID), func() int {
+		require.Equal(t, n-pruned, rowsOf(t, pool, "SELECT count(*) FROM almanac.history")())
+		return pruned
+	}
+}
+
+func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+	ids := storeUsers(t, store, n)
+	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
+	require.NoError(t, err)
+	call = func() error {
+		_, err := store.ReleaseExpired(t.Context(), 1000)
+		return err
+	}
+	left := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
+	return call, fmt.Sprintf("OLD.id = '%s'", ids[n/3]), func() int { return n - left() }
+}
+
+// Deleted users whom the host keeps fill more than a page. Later users are removed all the same.
+func TestDeletedUsersAreRemovedBehindManyWhoAreKept(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	_, err := newScheduler(t, store).CreateUsers(t.Context(), folk(120), almanac.CreateUsersOptions{})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		CREATE TABLE members (id uuid REFERENCES almanac.users (id));
+		INSERT INTO members SELECT id FROM almanac.users ORDER BY id LIMIT 110;
+		DELETE FROM almanac.queue;
+		UPDATE almanac.series SET event_id = NULL;
+		UPDATE almanac.users SET deleted_at = now()`)
+	require.NoError(t, err)
+	for range 2 {
+		_, err := store.ReleaseExpired(t.Context(), 1000)
+		require.ErrorContains(t, err, "members_id_fkey")
+	}
+	require.Equal(t, 110, rowsOf(t, pool, "SELECT count(*) FROM almanac.users")())
+	_, err = pool.Exec(t.Context(), "DROP TABLE members")
+	require.NoError(t, err)
+	for range 2 {
+		_, err = store.ReleaseExpired(t.Context(), 1000)
+		require.NoError(t, err)
+	}
+	require.Zero(t, rowsOf(t, pool, "SELECT count(*) FROM almanac.users")())
+}
+
+// Prune goes on past an event that the host refers to, from page to page.
+func TestPruneGoesOnPastAnEventThatIsReferredTo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	_, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, 9))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "CREATE TABLE mine (id uuid REFERENCES almanac.history (id)); INSERT INTO mine SELECT id FROM almanac.history ORDER BY id LIMIT 1")
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	var deleted []int
+	var errs []error
+	for page := (almanac.Page{Limit: 3}); ; {
+		n, next, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), page)
+		deleted, errs = append(deleted, n), append(errs, err)
+		if page.After = next; next == "" {
+			break
+		}
+	}
+	require.Equal(t, []int{2, 3, 3, 0}, deleted)
+	require.ErrorContains(t, errs[0], "mine_id_fkey")
+	require.NoError(t, errors.Join(errs[1:]...))
 }

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -45,7 +47,8 @@ type Store struct {
 	readLimit  time.Duration // how long a statement of a read-only store may take
 	probing    probing
 	statements statements
-	files      fs.FS // the migrations of this release
+	files      fs.FS                     // the migrations of this release
+	lastHidden atomic.Pointer[uuid.UUID] // of the last page of removeHidden; nil to begin again
 }
 
 var (

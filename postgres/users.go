@@ -139,33 +139,41 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 }
 
 // mostHidden is how many users one call removes. It does not follow the limit of ReleaseExpired, which a
-// caller halves after an error: one user who cannot be removed would then be the only one examined.
+// caller halves after an error.
 const mostHidden = 100
 
-// removeHidden removes deleted users who have no event in flight. The database may refuse to delete one
-// of them, for example because of a foreign key of the host, or need too long for all of them. Then
-// removeHidden removes each of them separately, and returns the errors of the refused users.
+// removeHidden removes a page of deleted users who have no event in flight. The next call goes on after
+// the page, so that users who cannot be removed now do not keep later users from being removed. The
+// database may refuse to delete some users, for example because of a foreign key of the host, or need too
+// long for all of them. Then removeHidden removes the others, and returns an error.
 func (s *Store) removeHidden(ctx context.Context) error {
+	var after uuid.UUID
+	if last := s.lastHidden.Load(); last != nil {
+		after = *last
+	}
 	var hidden []uuid.UUID
 	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
-		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": mostHidden}, scanID)
+		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"after": uuidArg(after), "limit": mostHidden}, scanID)
 		return err
 	})
-	if err != nil || len(hidden) == 0 {
+	if err != nil {
 		return err
 	}
-	if err = s.removeUsers(ctx, hidden); !refused(err) && !tookTooLong(err) || len(hidden) == 1 {
-		return err
+	if len(hidden) == mostHidden {
+		s.lastHidden.Store(&hidden[mostHidden-1])
+	} else {
+		s.lastHidden.Store(nil)
 	}
-	var errs []error
-	for _, id := range hidden {
-		err := s.removeUsers(ctx, []uuid.UUID{id})
-		if err != nil && !refused(err) && !tookTooLong(err) {
-			return err
-		}
-		errs = append(errs, err)
+	if len(hidden) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	var causes []error
+	err = inHalves(hidden, func(part []uuid.UUID) error { return s.removeUsers(ctx, part) },
+		func(_ uuid.UUID, cause error) error {
+			causes = append(causes, cause)
+			return nil
+		})
+	return errors.Join(err, together(causes))
 }
 
 // removeUsers removes deleted users. It has a transaction of its own, because it locks users, which must be

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -147,10 +148,24 @@ func scanOffset(row pgx.CollectableRow) (time.Duration, error) {
 
 // MoveEvents changes the instants of pending events, and returns the events that it moved. Events
 // that were claimed or changed meanwhile, or that another transaction has locked, are left out.
+// Events that the database refuses to move are left out too, with an error.
 func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved []almanac.Event, err error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
+	var causes []error
+	err = inHalves(events, func(part []almanac.Event) error {
+		more, err := s.moveTogether(ctx, part)
+		moved = append(moved, more...)
+		return err
+	}, func(_ almanac.Event, cause error) error {
+		causes = append(causes, cause)
+		return nil
+	})
+	return moved, errors.Join(err, together(causes))
+}
+
+func (s *Store) moveTogether(ctx context.Context, events []almanac.Event) (moved []almanac.Event, err error) {
 	type event = almanac.Event
 	err = s.transact(ctx, "move events", func(ctx context.Context, tx pgx.Tx) (err error) {
 		ids, err := all(ctx, tx, s.statements.MoveInstants, pgx.StrictNamedArgs{
@@ -166,5 +181,8 @@ func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved [
 		}
 		return s.hint(ctx, tx, moved)
 	})
-	return moved, err
+	if err != nil {
+		return nil, err
+	}
+	return moved, nil
 }

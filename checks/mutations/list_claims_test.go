@@ -242,4 +242,28 @@ var claims = []mutation{
 		old:  "if len(events) == 0 {\n\t\t\treturn failed", new: "if err != nil || len(events) == 0 {\n\t\t\treturn failed",
 		test: ". TestTheSweepGoesOnPastAnEventThatCannotBeReleased",
 	},
+	{
+		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
+		file: "postgres/zones.go",
+		old:  "causes = append(causes, cause)\n\t\treturn nil", new: "return cause",
+		test: "postgres TestOneRefusedRowDelaysNoOtherRow/Reconcile",
+	},
+	{
+		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
+		file: "postgres/retention.go",
+		old:  "p.before = time.Time{}", new: "return deleted, \"\", err",
+		test: "postgres TestPruneGoesOnPastAnEventThatIsReferredTo",
+	},
+	{
+		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
+		file: "postgres/users.go",
+		old:  "if len(hidden) == mostHidden {", new: "if false {",
+		test: "postgres TestDeletedUsersAreRemovedBehindManyWhoAreKept",
+	},
+	{
+		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
+		file: "run_maintenance.go",
+		old:  "failed = cmp.Or(err, failed)", new: "if failed = err; err != nil {\n\t\t\treturn err\n\t\t}",
+		test: ". TestRetentionGoesOnPastAnEventThatCannotBeDeleted",
+	},
 }
