@@ -263,7 +263,7 @@ var claims = []mutation{
 	{
 		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
 		file: "run_maintenance.go",
-		old:  "failed = cmp.Or(err, failed)", new: "if failed = err; err != nil {\n\t\t\treturn err\n\t\t}",
+		old:  "failed = cmp.Or(err, failed)", new: "if failed = cmp.Or(err, failed); err != nil {\n\t\t\treturn err\n\t\t}",
 		test: ". TestRetentionGoesOnPastAnEventThatCannotBeDeleted",
 	},
 }
