@@ -21,6 +21,7 @@ CREATE SCHEMA IF NOT EXISTS :"schema";
 --   - Instants and wall times are in the years 1 to 9999, and what Go parses has the form that it expects: one row that cannot be read
 --     would fail every statement that returns it together with others. For the same reason, statements that add to an integer cannot
 --     overflow it: see series_guard.
+--   - A text in an index has COLLATE "C": an index in another collation is wrong after an upgrade of the C library.
 --   - Texts have the type text, with a CHECK where a length is limited: see docs/adr/0063-search-path.md. event_type has no default,
 --     because a row without a type is a mistake.
 --   - Each event pays for an index when it is created, and when an indexed column changes. So an index serves a statement or a Spec, and
@@ -94,7 +95,7 @@ CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_emai
 CREATE TABLE :"schema".series (
     id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
-    event_type             text NOT NULL CHECK (length(event_type) <= 50),
+    event_type             text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     -- Given by the handler. Empty if the handler has a single series.
     name                   text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
     current_user_version   integer      NOT NULL, -- the user's current version, while open: a plan from another version is repeated
@@ -167,7 +168,7 @@ CREATE TABLE :"schema".queue (
     available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release or as ready_at
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
-    event_type   text NOT NULL,
+    event_type   text COLLATE "C" NOT NULL,
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
     delayed_from timestamptz,
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
@@ -192,7 +193,7 @@ CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_i
 CREATE TABLE :"schema".history (
     id                     uuid         NOT NULL, -- in order of creation; a successor's id is only ordered within its series
     user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
-    event_type             text NOT NULL CHECK (length(event_type) <= 50),
+    event_type             text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     occurrence_key         text COLLATE "C" NOT NULL,
     key_unit               text NOT NULL DEFAULT '',
     status                 text NOT NULL,
@@ -246,7 +247,7 @@ CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NO
 CREATE TABLE :"schema".unplanned (
     series_id  bigint       NOT NULL,
     user_id    uuid         NOT NULL,
-    event_type text        NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
     used_unit  text        NOT NULL DEFAULT '', -- what the next column names
     used_key   text COLLATE "C" NOT NULL, -- the occurrence key of the last event
     last_error text,                      -- why the handler failed; NULL if no program with the handler has tried
@@ -282,9 +283,9 @@ INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 -- How many events are due in each quarter hour, by zone and type: pending, in flight and ended ones. A quarter hour is counted from 1970.
 -- Without due_changes the numbers are old.
 CREATE TABLE :"schema".due_counts (
-    timezone   text    NOT NULL CHECK (length(timezone) <= 100),
+    timezone   text COLLATE "C" NOT NULL CHECK (length(timezone) <= 100),
     quarter    integer NOT NULL,
-    event_type text    NOT NULL CHECK (length(event_type) <= 50),
+    event_type text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     n          bigint  NOT NULL,
     CONSTRAINT due_counts_pkey PRIMARY KEY (timezone, quarter, event_type)
 );
@@ -292,9 +293,9 @@ CREATE TABLE :"schema".due_counts (
 -- What transactions have added to the counts, and not yet folded into due_counts. A row is inserted once, never updated, and deleted by the
 -- sweep. There is no index, because every sweep reads the whole table.
 CREATE TABLE :"schema".due_changes (
-    timezone   text    NOT NULL CHECK (length(timezone) <= 100), -- as in due_counts, which could not take a longer text
+    timezone   text COLLATE "C" NOT NULL CHECK (length(timezone) <= 100), -- as in due_counts, which could not take a longer text
     quarter    integer NOT NULL,
-    event_type text    NOT NULL CHECK (length(event_type) <= 50),
+    event_type text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     n          integer NOT NULL -- negative if events were removed
 );
 
@@ -329,7 +330,7 @@ ALTER TABLE :"schema".leases
 
 -- The zone rules that the instants of pending events follow, one row per zone. Hosts may have different zone data.
 CREATE TABLE :"schema".zone_rules (
-    zone        text NOT NULL CHECK (length(zone) <= 100), -- an IANA name; a link (alias) has a row of its own
+    zone        text COLLATE "C" NOT NULL CHECK (length(zone) <= 100), -- an IANA name; a link (alias) has a row of its own
     fingerprint bigint       NOT NULL, -- of the clock changes in the ten years from the year since on
     since       integer      NOT NULL, -- a year
     version     text NOT NULL CHECK (length(version) <= 100), -- the release of the zone data, such as 2026f; empty if unknown
@@ -342,7 +343,7 @@ CREATE TABLE :"schema".zone_rules (
 -- stored in the transaction of the events. A process that compares rules takes the marks and checks the pending events of their zones.
 CREATE TABLE :"schema".zone_marks (
     id          bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
-    zone        text NOT NULL CHECK (length(zone) <= 100), -- this column and the next ones as in zone_rules
+    zone        text COLLATE "C" NOT NULL CHECK (length(zone) <= 100), -- this column and the next ones as in zone_rules
     fingerprint bigint       NOT NULL,
     since       integer      NOT NULL,
     version     text NOT NULL CHECK (length(version) <= 100),
@@ -352,7 +353,7 @@ CREATE TABLE :"schema".zone_marks (
 -- The event types that are paused: no process claims their events. Each claim reads this table, which is mostly empty. If processes
 -- were notified instead, one that misses the notification would go on.
 CREATE TABLE :"schema".pauses (
-    event_type text NOT NULL CHECK (length(event_type) <= 50),
+    event_type text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT pauses_pkey PRIMARY KEY (event_type),
     CONSTRAINT pauses_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
@@ -360,7 +361,7 @@ CREATE TABLE :"schema".pauses (
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
-    name    text        NOT NULL CHECK (octet_length(name) <= 50), -- 'quiet hours'
+    name    text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 50), -- 'quiet hours'
     value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as '22:00:00-08:00:00'; empty for a program without the setting
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -379,7 +380,7 @@ CREATE TABLE :"schema".audit (
     kind       text NOT NULL,
     event_id   uuid,                  -- NULL for a step of a user, and so is event_type
     user_id    uuid         NOT NULL,
-    event_type text,
+    event_type text COLLATE "C",
     version    integer      NOT NULL, -- the version of the event or the user after the step
     detail     text,                  -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
     actor      text NOT NULL DEFAULT left(session_user::text || ' ' || current_setting('application_name'), 200),
@@ -404,7 +405,7 @@ CREATE TABLE :"schema".outbox (
     kind           text NOT NULL,
     user_id        uuid        NOT NULL,
     event_id       uuid,                 -- NULL for a change of a user, and so is event_type
-    event_type     text,
+    event_type     text COLLATE "C",
     version        integer     NOT NULL, -- the version of the user or the event after the change
     old_timezone   text,                 -- of user_timezone_changed, and NULL otherwise
     new_timezone   text,

@@ -206,4 +206,10 @@ var runs = []mutation{
 		old:  "if p.Prune && p.retention > 0 {", new: "if p.Prune && p.retention > 0 && err == nil {",
 		test: ". TestRunOncePrunesAfterAnotherTaskFailed",
 	},
+	{
+		promise: "No index of Almanac depends on that order: no `REINDEX` is needed.", in: operating,
+		file: "schema.sql",
+		old:  "event_type   text COLLATE \"C\" NOT NULL,", new: "event_type   text NOT NULL,",
+		test: "postgres TestIndexesDoNotDependOnTheCLibrary",
+	},
 }

@@ -4,6 +4,6 @@ WITH removed AS (
     DELETE FROM :"schema".zone_marks m
     RETURNING m.zone, m.fingerprint, m.since, m.version
 )
-SELECT DISTINCT r.zone COLLATE "C", r.fingerprint, r.since, r.version
+SELECT DISTINCT r.zone, r.fingerprint, r.since, r.version
 FROM removed r
-ORDER BY r.zone COLLATE "C", r.version, r.fingerprint, r.since
+ORDER BY r.zone, r.version, r.fingerprint, r.since

@@ -1,4 +1,4 @@
 -- The marks that are committed, each once. Locks nothing.
-SELECT DISTINCT m.zone COLLATE "C", m.fingerprint, m.since, m.version
+SELECT DISTINCT m.zone, m.fingerprint, m.since, m.version
 FROM :"schema".zone_marks m
-ORDER BY m.zone COLLATE "C", m.version, m.fingerprint, m.since
+ORDER BY m.zone, m.version, m.fingerprint, m.since
