@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -92,6 +93,32 @@ func TestNoRowIsRefusedWhenEveryRowFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Under little load an outcome is settled alone. Calls before it show that the database works.
+func TestSettleDoubtsALoneOutcomeAfterOthersWereStored(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	settlements := claimedAndDelivered(t, pool, store, 4)
+	refuseRow(t, pool, "BEFORE UPDATE ON almanac.series", fmt.Sprintf("OLD.event_id <> '%s'", settlements[1].Event.ID), "42501")
+	settle := func(i int) (refused, err error) {
+		settled, err := store.Settle(t.Context(), settlements[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		return settled[0].Err, nil
+	}
+
+	_, err := settle(0)
+	require.ErrorContains(t, err, "42501", "no call has succeeded yet")
+	refused, err := settle(1)
+	require.NoError(t, errors.Join(refused, err))
+	refused, err = settle(2)
+	require.NoError(t, err)
+	require.ErrorContains(t, refused, "42501")
+	_, err = settle(3)
+	require.ErrorContains(t, err, "42501", "no call has succeeded since")
 }
 
 // refuseRow has the database refuse rows for which a condition holds, with an error of a code.
@@ -401,4 +428,29 @@ func TestPruneGoesOnPastAnEventThatIsReferredTo(t *testing.T) {
 	require.Equal(t, []int{2, 3, 3, 0}, deleted)
 	require.ErrorContains(t, errs[0], "mine_id_fkey")
 	require.NoError(t, errors.Join(errs[1:]...))
+}
+
+// An event that the database refuses to claim holds up its own type alone, and the failure shows when nothing else is due.
+func TestAnEventThatCannotBeClaimedDelaysNoOtherType(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	overdue(t, store)
+	victim := overdue(t, store)
+	registry, err := almanac.NewRegistry(almanac.OneOff{Type: "OTHER"})
+	require.NoError(t, err)
+	others, err := almanac.NewScheduler(store, registry)
+	require.NoError(t, err)
+	_, err = others.ScheduleAt(t.Context(), victim.UserID, "OTHER", almanac.ScheduleAtOptions{At: calendar.WallTime{Date: calendar.Date{Year: 2020, Month: 1, Day: 1}}})
+	require.NoError(t, err)
+	refuseRow(t, pool, "BEFORE DELETE ON almanac.queue", "OLD.event_type = 'OTHER'", "XX001")
+	claim := func() (almanac.ClaimResult, error) {
+		return store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"OTHER", almanac.TypeBirthday}, Limit: 10, Lease: time.Minute})
+	}
+
+	claimed, err := claim()
+	require.NoError(t, err)
+	require.Len(t, claimed.Events, 2)
+	_, err = claim()
+	require.ErrorContains(t, err, "XX001")
 }

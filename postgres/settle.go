@@ -17,10 +17,13 @@ import (
 // [almanac.ErrLocked], and the other outcomes are stored.
 //
 // When the database refuses a row of the batch, the settlements are stored in halves, so that the
-// refused row does not block the others. A successor that the database refuses is left out.
+// refused row does not block the others. A successor that the database refuses is left out. An error
+// that may be the fault of all rows is the fault of one if others could be stored, in this call or in
+// the calls before.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	if err == nil {
+		s.earlier.settles.Store(true)
 		return settled, nil
 	}
 	if !refused(err) && !doubtful(err) {
@@ -36,10 +39,11 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 			settled[i] = stored[k]
 		}
 		works = true
+		s.earlier.settles.Store(true)
 		return nil
 	}, func(i int, cause error) (err error) {
 		settled[i], err = s.settleReduced(ctx, settlements[i], cause)
-		if refused(err) || works && doubtful(err) {
+		if refused(err) || doubtful(err) && (works || s.earlier.settles.Swap(false)) {
 			settled[i], err = almanac.SettleResult{Err: err}, nil
 		}
 		return err

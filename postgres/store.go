@@ -47,8 +47,14 @@ type Store struct {
 	readLimit  time.Duration // how long a statement of a read-only store may take
 	probing    probing
 	statements statements
-	files      fs.FS                     // the migrations of this release
+	files      fs.FS // the migrations of this release
+	earlier    earlier
+}
+
+// earlier is what earlier calls have shown.
+type earlier struct {
 	lastHidden atomic.Pointer[uuid.UUID] // of the last page of removeHidden; nil to begin again
+	settles    atomic.Bool               // whether Settle has stored an outcome since this last put one aside
 }
 
 var (

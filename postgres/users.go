@@ -148,7 +148,7 @@ const mostHidden = 100
 // long for all of them. Then removeHidden removes the others, and returns an error.
 func (s *Store) removeHidden(ctx context.Context) error {
 	var after uuid.UUID
-	if last := s.lastHidden.Load(); last != nil {
+	if last := s.earlier.lastHidden.Load(); last != nil {
 		after = *last
 	}
 	var hidden []uuid.UUID
@@ -160,9 +160,9 @@ func (s *Store) removeHidden(ctx context.Context) error {
 		return err
 	}
 	if len(hidden) == mostHidden {
-		s.lastHidden.Store(&hidden[mostHidden-1])
+		s.earlier.lastHidden.Store(&hidden[mostHidden-1])
 	} else {
-		s.lastHidden.Store(nil)
+		s.earlier.lastHidden.Store(nil)
 	}
 	if len(hidden) == 0 {
 		return nil

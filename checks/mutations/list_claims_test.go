@@ -266,4 +266,10 @@ var claims = []mutation{
 		old:  "failed = cmp.Or(err, failed)", new: "if failed = cmp.Or(err, failed); err != nil {\n\t\t\treturn err\n\t\t}",
 		test: ". TestRetentionGoesOnPastAnEventThatCannotBeDeleted",
 	},
+	{
+		promise: "An event that cannot be claimed holds up its own type alone.", in: reliability,
+		file: "postgres/claims.go",
+		old:  "len(r.Types) < 2 ||", new: "len(r.Types) > 0 ||",
+		test: "postgres TestAnEventThatCannotBeClaimedDelaysNoOtherType",
+	},
 }
