@@ -103,7 +103,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).checkAlerts(t, file, 19)
+	known(t).checkAlerts(t, file, 20)
 	file.checkLimits(t)
 }
 
