@@ -1,7 +1,7 @@
 // Transaction shows a host that keeps its own row of a member consistent with Almanac's
 // user and events. Both are stored, changed and deleted in one transaction, or not at all.
-// It uses pgx, and then database/sql on the same pool, in the database that DATABASE_URL
-// names, and ends.
+// It uses pgx, in the database that DATABASE_URL names, and ends. The example
+// hosts/databasesql uses database/sql.
 package main
 
 import (
@@ -12,9 +12,7 @@ import (
 	"os"
 	_ "time/tzdata"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/postgres"
@@ -27,13 +25,6 @@ CREATE TABLE IF NOT EXISTS members (
 	zone  text NOT NULL
 )`
 
-// club is what both implementations do.
-type club interface {
-	join(ctx context.Context, email string, p almanac.Profile) (uuid.UUID, error)
-	move(ctx context.Context, id uuid.UUID, zone string) error
-	leave(ctx context.Context, id uuid.UUID) error
-}
-
 func main() {
 	ctx := context.Background()
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
@@ -44,39 +35,35 @@ func main() {
 	registry := must(almanac.NewRegistry(almanac.Birthday{}))
 	scheduler := must(almanac.NewScheduler(must(postgres.New(pool)), registry))
 
-	check(show(ctx, os.Stdout, pool, pgxClub{pool, scheduler}))
-	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
-	check(show(ctx, os.Stdout, pool, sqlClub{db, scheduler}))
+	check(show(ctx, os.Stdout, club{pool, scheduler}))
 }
 
 // show lets a user join, fail to join again, move and leave.
-func show(ctx context.Context, out io.Writer, pool *pgxpool.Pool, c club) error {
-	fmt.Fprintf(out, "%T\n", c)
+func show(ctx context.Context, out io.Writer, c club) error {
 	ada := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}
 	id, err := c.join(ctx, "ada@example.org", ada)
 	if err != nil {
 		return err
 	}
-	if err := report(ctx, out, pool, "joined"); err != nil {
+	if err := report(ctx, out, c.pool, "joined"); err != nil {
 		return err
 	}
 	if _, err := c.join(ctx, "ada@example.org", ada); err == nil { // another user, with the same address
 		return fmt.Errorf("two members have one address")
 	}
-	if err := report(ctx, out, pool, "refused"); err != nil {
+	if err := report(ctx, out, c.pool, "refused"); err != nil {
 		return err
 	}
 	if err := c.move(ctx, id, "Asia/Tokyo"); err != nil {
 		return err
 	}
-	if err := report(ctx, out, pool, "moved"); err != nil {
+	if err := report(ctx, out, c.pool, "moved"); err != nil {
 		return err
 	}
 	if err := c.leave(ctx, id); err != nil {
 		return err
 	}
-	return report(ctx, out, pool, "left")
+	return report(ctx, out, c.pool, "left")
 }
 
 // report prints what is stored on both sides.

@@ -11,15 +11,15 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// pgxClub keeps its members through pgx.
-type pgxClub struct {
+// club keeps the host's rows of its members.
+type club struct {
 	pool      *pgxpool.Pool
 	scheduler almanac.Scheduler
 }
 
 // together runs work in a transaction, with a scheduler bound to it. An error rolls back
 // both sides.
-func (c pgxClub) together(ctx context.Context, work func(pgx.Tx, almanac.Scheduler) error) error {
+func (c club) together(ctx context.Context, work func(pgx.Tx, almanac.Scheduler) error) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		store, err := postgres.New(tx)
 		if err != nil {
@@ -29,7 +29,7 @@ func (c pgxClub) together(ctx context.Context, work func(pgx.Tx, almanac.Schedul
 	})
 }
 
-func (c pgxClub) join(ctx context.Context, email string, p almanac.Profile) (id uuid.UUID, err error) {
+func (c club) join(ctx context.Context, email string, p almanac.Profile) (id uuid.UUID, err error) {
 	err = c.together(ctx, func(tx pgx.Tx, bound almanac.Scheduler) error {
 		enrolled, err := bound.CreateUser(ctx, p)
 		if err != nil {
@@ -42,7 +42,7 @@ func (c pgxClub) join(ctx context.Context, email string, p almanac.Profile) (id 
 	return id, err
 }
 
-func (c pgxClub) move(ctx context.Context, id uuid.UUID, zone string) error {
+func (c club) move(ctx context.Context, id uuid.UUID, zone string) error {
 	return c.together(ctx, func(tx pgx.Tx, bound almanac.Scheduler) error {
 		if _, err := tx.Exec(ctx, "UPDATE members SET zone = $2 WHERE id = $1", id, zone); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (c pgxClub) move(ctx context.Context, id uuid.UUID, zone string) error {
 	})
 }
 
-func (c pgxClub) leave(ctx context.Context, id uuid.UUID) error {
+func (c club) leave(ctx context.Context, id uuid.UUID) error {
 	return c.together(ctx, func(tx pgx.Tx, bound almanac.Scheduler) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM members WHERE id = $1", id); err != nil {
 			return err
