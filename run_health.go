@@ -46,8 +46,8 @@ type Health struct {
 
 	// Blocked is how many calls of handlers' planning code and of observers were given up, and
 	// have not returned since. A call is given up after five seconds, or a twelfth of a lease if
-	// that is less, and earlier when the context of the edit that waits for it is done. Each
-	// keeps a goroutine. Run goes on without them: the events whose successors they plan end
+	// that is less. It is given up earlier when the context of the edit that waits for it is done,
+	// and counts after that time. Each keeps a goroutine. Run goes on without them: the events whose successors they plan end
 	// without one. An edit fails, and so do further edits that need the same call for the same
 	// user. Blocked counts without an active Run too.
 	Blocked int

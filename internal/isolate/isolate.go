@@ -63,7 +63,8 @@ func (c *Group) Blocked() int { return int(c.blocked.Load()) }
 type Calls[R any] struct {
 	N int
 	// Context ends the patience of the caller: the present call is given up, and no other call
-	// is made. Nil means a context that never ends.
+	// is made. The call counts as blocked if it does not return within the limit. Nil means a
+	// context that never ends.
 	Context context.Context
 	Name    func(i int) Name
 	Call    func(i int) R
@@ -100,6 +101,11 @@ type stretch[R any] struct {
 	// at is twice the index of the present call, one more while its result is stored, and
 	// givenUp from when the waiting goroutine goes on without the call.
 	at atomic.Int64
+
+	// These are guarded by Group.mu.
+	over    bool        // whether the call that was given up has returned
+	blocks  bool        // whether it counts as blocked
+	waiting *time.Timer // until it counts; nil if it counts at once
 }
 
 const givenUp = -1
@@ -111,7 +117,7 @@ func (s *stretch[R]) run(i int) {
 			cause = fmt.Errorf("panicked: %v", panicked)
 		}
 		if !s.at.CompareAndSwap(int64(2*i), int64(2*i+1)) {
-			s.returned(s.Name(i))
+			s.returned(i)
 			return
 		}
 		s.ended <- cause
@@ -143,14 +149,14 @@ func (s *stretch[R]) wait(from int) (at int, err error) {
 			return int(s.at.Load() / 2), err
 		case <-done:
 			done = nil // if the present call has returned, the next one is refused
-			if is := s.at.Load(); is%2 == 0 && int(is/2) < len(s.results) && s.giveUp(int(is/2)) {
+			if is := s.at.Load(); is%2 == 0 && int(is/2) < len(s.results) && s.giveUp(int(is/2), s.limit) {
 				return int(is / 2), fmt.Errorf("%w: %w", ErrBlocked, context.Cause(s.Context))
 			}
 			continue
 		case <-limit.C:
 		}
 		is := s.at.Load()
-		if i := int(is / 2); is == seen && is%2 == 0 && i < len(s.results) && s.giveUp(i) {
+		if i := int(is / 2); is == seen && is%2 == 0 && i < len(s.results) && s.giveUp(i, 0) {
 			return i, fmt.Errorf("%w: %v have passed", ErrBlocked, s.limit)
 		}
 		seen = is
@@ -158,22 +164,44 @@ func (s *stretch[R]) wait(from int) (at int, err error) {
 	}
 }
 
-// giveUp goes on without a call, unless it has returned.
-func (s *stretch[R]) giveUp(i int) bool {
+// giveUp goes on without a call, unless it has returned. The call counts as blocked if it does not
+// return in time.
+func (s *stretch[R]) giveUp(i int, within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.at.CompareAndSwap(int64(2*i), givenUp) {
 		return false
 	}
-	s.count(s.Name(i), 1)
+	if within > 0 {
+		s.waiting = time.AfterFunc(within, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.block(i)
+		})
+	} else {
+		s.block(i)
+	}
 	return true
 }
 
-// returned forgets a blocked call that has returned.
-func (c *Group) returned(name Name) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count(name, -1)
+// block counts a call that was given up, unless it has returned. The caller holds mu.
+func (s *stretch[R]) block(i int) {
+	if s.blocks = !s.over; s.blocks {
+		s.count(s.Name(i), 1)
+	}
+}
+
+// returned forgets a call that was given up and has returned.
+func (s *stretch[R]) returned(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.waiting != nil {
+		s.waiting.Stop()
+	}
+	if s.blocks {
+		s.count(s.Name(i), -1)
+	}
 }
 
 // count counts a blocked call, or one less. The caller holds mu.
