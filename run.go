@@ -27,6 +27,7 @@ type running struct {
 	zones    *zoneFollower // of RunOnce; only the active pass uses it
 	host     *isolate.Group
 	stalled  engine.CallSize // of planStalled, which alone uses it; passes of RunOnce continue with it
+	releases engine.CallSize // of releaseExpired, likewise
 }
 
 // miswired has the missing deliverers that were logged.

@@ -401,6 +401,21 @@ func TestRunOncePrunesAfterAnotherTaskFailed(t *testing.T) {
 	require.Empty(t, w.all(t))
 }
 
+// Passes of a scheduler go on from the size at which the one before could release events.
+func TestRunOnceTakesSmallerStepsThanThePassBefore(t *testing.T) {
+	t.Parallel()
+	steps := &smallSteps{Repository: almanactest.NewRepository(nil)}
+	w := openOn(steps)
+	s := w.scheduler(t, series{eventType: "DIGEST", seconds: ago(time.Minute)})
+
+	for range 5 {
+		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+	require.NoError(t, err, "after 2,000, 1,000, 500, 250 and 125")
+}
+
 // If another transaction has locked events, a pass reports that there are more, and ends.
 func TestRunOnceLeavesLockedEvents(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,6 @@ type worker struct {
 	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
-	releases engine.CallSize // of releaseExpired, which alone uses it
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -346,7 +345,7 @@ func (w *worker) releaseExpired(ctx context.Context) error {
 	var failed error
 	for {
 		var events []Event
-		err := w.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
+		err := w.running.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
 			events, err = w.repository.ReleaseExpired(ctx, n)
 			return err
 		})

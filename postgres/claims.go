@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -15,41 +14,20 @@ import (
 
 // Claim leases events that are due, and events that will be due within r.Ahead and were never
 // claimed. It returns them with their users. Events that another transaction has locked are
-// skipped. If the database refuses to claim an event, Claim claims events of one other type.
-func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	claim, err := s.claimDue(ctx, r)
-	if len(r.Types) < 2 || !refused(err) && !doubtful(err) {
-		return claim, err
-	}
-	failures := 0
-	for _, i := range rand.Perm(len(r.Types)) { // so that each type has its turn
-		one := r
-		one.Types = r.Types[i : i+1]
-		claim, failed := s.claimDue(ctx, one)
-		if len(claim.Events) > 0 {
-			return claim, nil
-		}
-		if failed != nil {
-			failures++
-		}
-		if failures == failAll {
-			break // it is not the fault of an event
+// skipped.
+func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
+	// After rows of the queue that claim nothing, there may be more due events.
+	for more, calls := true, 0; more && calls < mostClaims; calls++ {
+		if claim, more, err = s.claim(ctx, r); err != nil {
+			return almanac.ClaimResult{}, err
 		}
 	}
-	return almanac.ClaimResult{}, err
+	return claim, nil
 }
 
 // mostClaims is how many statements one claim sends at most. Each but the last has only removed rows
 // of the queue.
 const mostClaims = 100
-
-func (s *Store) claimDue(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
-	// After rows of the queue that claim nothing, there may be more due events.
-	for more, calls := true, 0; more && calls < mostClaims && err == nil; calls++ {
-		claim, more, err = s.claim(ctx, r)
-	}
-	return claim, err
-}
 
 // claim sends the statement once. It returns more if that only removed rows of the queue.
 func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, more bool, err error) {

@@ -60,7 +60,7 @@ func rolledBack(err error) bool {
 
 // refused reports whether the database rejected a row, and would reject it again. That is every
 // error of a server unless its class says that the server, the session or the schema may be the
-// cause: a trigger of the host may use any code, and limits of indexes are in class 54.
+// cause: a trigger of the host may use any code.
 func refused(err error) bool {
 	code := stateOf(err)
 	switch classOf(code) {
@@ -71,11 +71,11 @@ func refused(err error) bool {
 }
 
 // doubtful reports whether the database rejected one row or all rows. A right that a trigger lacks,
-// or a damaged block, can be about one row; a right on the table is about all. It is about one row
-// if other rows can be stored.
+// a limit of an index, or a damaged block, can be about one row; a right on the table, or the limit of
+// transaction ids, is about all. It is about one row if other rows can be stored.
 func doubtful(err error) bool {
 	switch classOf(stateOf(err)) {
-	case "0A", "3F", classSyntaxOrAccess, "55", "58", "72", "F0", "HV", "XX":
+	case "0A", "3F", classSyntaxOrAccess, "54", "55", "58", "72", "F0", "HV", "XX":
 		return true
 	}
 	return false

@@ -56,14 +56,14 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 
 // settleReduced stores a settlement that the database refused, without its successor, without its
 // follow-ups, or without both. A successor is planned again later, and follow-ups are not, so the
-// successor is given up first.
+// successor is given up first. Follow-ups are not given up for an error that may be about all rows.
 func (s *Store) settleReduced(ctx context.Context, whole almanac.Settlement, cause error) (almanac.SettleResult, error) {
 	err := cause
 	for _, without := range []struct{ next, follow bool }{{true, false}, {false, true}, {true, true}} {
 		if !refused(err) && !doubtful(err) {
 			break
 		}
-		if without.next && whole.Next == nil || without.follow && whole.Follow == nil {
+		if without.next && whole.Next == nil || without.follow && (whole.Follow == nil || doubtful(cause)) {
 			continue
 		}
 		reduced := whole

@@ -90,6 +90,31 @@ func TestSettleStoresWhatTheDatabaseDoesNotRefuse(t *testing.T) {
 	}
 }
 
+// A missing right may be about all rows, and lost follow-ups are not planned again. So the outcome waits for the right.
+func TestSettleStoresNoOutcomeWithoutItsFollowUpsWhenARightIsMissing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	settlements := claimedAndDelivered(t, pool, store, 2)
+	settlements[1].Follow = func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+		e := almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), almanactest.DueIn(time.Hour))
+		e.Origin = almanac.Origin{Kind: almanac.OriginFollowUp, From: e.ID}
+		return []almanac.Event{e}, nil
+	}
+	refuseRow(t, pool, "BEFORE INSERT ON almanac.series", "true", "42501")
+
+	settled, err := store.Settle(t.Context(), settlements)
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	require.ErrorContains(t, settled[1].Err, "42501")
+
+	_, err = pool.Exec(t.Context(), "DROP FUNCTION public.refuse_row CASCADE")
+	require.NoError(t, err)
+	settled, err = store.Settle(t.Context(), settlements[1:])
+	require.NoError(t, err)
+	require.Len(t, settled[0].Followed, 1)
+}
+
 func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

@@ -167,7 +167,7 @@ var claims = []mutation{
 	{
 		promise: "W4: recovery takes bounded memory", in: seeds,
 		file: "run_work.go",
-		old:  "w.releases.Call(sweepEvents,", new: "w.releases.Call(1<<30,",
+		old:  "w.running.releases.Call(sweepEvents,", new: "w.running.releases.Call(1<<30,",
 		test: ". TestTheSweepReleasesABoundedNumberOfEventsAtATime",
 	},
 	{
@@ -265,11 +265,5 @@ var claims = []mutation{
 		file: "run_maintenance.go",
 		old:  "failed = cmp.Or(err, failed)", new: "if failed = cmp.Or(err, failed); err != nil {\n\t\t\treturn err\n\t\t}",
 		test: ". TestRetentionGoesOnPastAnEventThatCannotBeDeleted",
-	},
-	{
-		promise: "An event that cannot be claimed holds up its own type alone.", in: reliability,
-		file: "postgres/claims.go",
-		old:  "len(r.Types) < 2 ||", new: "len(r.Types) > 0 ||",
-		test: "postgres TestAnEventThatCannotBeClaimedDelaysNoOtherType",
 	},
 }

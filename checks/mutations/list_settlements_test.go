@@ -99,6 +99,12 @@ var settlements = []mutation{
 		test: "postgres TestNoRowIsRefusedWhenEveryRowFails",
 	},
 	{
+		promise: "Follow-ups are not given up for an error that may be about all rows, such as a missing right.", in: reliability,
+		file: "postgres/settle.go",
+		old:  "(whole.Follow == nil || doubtful(cause))", new: "whole.Follow == nil",
+		test: "postgres TestSettleStoresNoOutcomeWithoutItsFollowUpsWhenARightIsMissing",
+	},
+	{
 		promise: "An outcome that is settled alone counts as one among those of the calls before.", in: reliability,
 		file: "postgres/settle.go",
 		old:  "(works || s.earlier.settles.Swap(false))", new: "works",
