@@ -149,9 +149,8 @@ func TestURL_makesDatabasesForManyTestsAtOnce(t *testing.T) {
 	require.Len(t, seen, tests)
 }
 
-// A named server has the templates of other processes.
+// A named server has the templates of other processes. Tests that run at once start such processes.
 func TestURL_usesOneTemplate(t *testing.T) {
-	t.Parallel()
 	address := pgtest.URL(t)
 	if os.Getenv(pgtest.DatabaseVariable) != "" {
 		return
