@@ -157,6 +157,15 @@ func rowsOf(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) func() in
 	}
 }
 
+// joined returns ids as one text, which poolers pass on too.
+func joined(ids []uuid.UUID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return strings.Join(texts, ",")
+}
+
 func prepareSettle(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
 	settlements := claimedAndDelivered(t, pool, store, n)
 	stored := 0
@@ -200,7 +209,7 @@ func prepareAddEvents(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n
 		}
 		return err
 	}
-	return call, fmt.Sprintf("NEW.user_id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_type = 'DIGEST' AND user_id = ANY ($1)", ids)
+	return call, fmt.Sprintf("NEW.user_id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_type = 'DIGEST' AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
 func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
@@ -209,7 +218,7 @@ func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Stor
 		_, err := sweepBirthdays(t.Context(), store, alone)
 		return err
 	}
-	return call, fmt.Sprintf("NEW.user_id = '%s' AND NEW.event_id IS NOT NULL", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY ($1)", ids)
+	return call, fmt.Sprintf("NEW.user_id = '%s' AND NEW.event_id IS NOT NULL", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
 func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
@@ -232,7 +241,7 @@ func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store,
 		}
 		return err
 	}
-	return call, fmt.Sprintf("NEW.id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY ($1)", ids)
+	return call, fmt.Sprintf("NEW.id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
 func prepareRelease(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, eventsOfLease int) (call func() error, victim string, done func() int) {
