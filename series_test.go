@@ -384,6 +384,21 @@ func newBlocking(where string) blocking {
 	return blocking{daily, where, new(atomic.Bool), done, sync.OnceFunc(func() { close(done) })}
 }
 
+// with returns a scheduler, and a user for each of the last names.
+func (h blocking) with(t *testing.T, names ...string) (almanac.Scheduler, map[string]almanac.UserWithEvents) {
+	registry, err := almanac.NewRegistry(h)
+	require.NoError(t, err)
+	s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
+	require.NoError(t, err)
+	users := make(map[string]almanac.UserWithEvents)
+	for _, last := range names {
+		users[last], err = s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC",
+			OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
+		require.NoError(t, err)
+	}
+	return s, users
+}
+
 func (h blocking) wait(where string, u almanac.User) {
 	if h.on.Load() && h.where == where && u.LastName == "Blocked" {
 		<-h.done
@@ -496,16 +511,7 @@ func TestNoOperationWaitsForAHandlerThatIsBlocked(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newBlocking(where)
 					defer h.end()
-					registry, err := almanac.NewRegistry(h)
-					require.NoError(t, err)
-					s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
-					require.NoError(t, err)
-					all := make(map[string]almanac.UserWithEvents)
-					for _, last := range []string{"Blocked", "Other"} {
-						all[last], err = s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC",
-							OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
-						require.NoError(t, err)
-					}
+					s, all := h.with(t, "Blocked", "Other")
 					h.on.Store(true)
 					call := func(last string, patience time.Duration) (time.Duration, error) {
 						ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -545,13 +551,8 @@ func TestNoOperationWaitsForAHandlerThatIsBlocked(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newBlocking(where)
 					defer h.end()
-					registry, err := almanac.NewRegistry(h)
-					require.NoError(t, err)
-					s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
-					require.NoError(t, err)
-					u, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Blocked", DateOfBirth: "1990-01-02", Timezone: "UTC",
-						OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
-					require.NoError(t, err)
+					s, all := h.with(t, "Blocked")
+					u := all["Blocked"]
 					h.on.Store(true)
 					began := time.Now()
 					require.ErrorContains(t, tt.call(t.Context(), s, u.User, u.Events[0]), "did not return in time")

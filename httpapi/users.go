@@ -169,8 +169,13 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}
+	return a.changed(r, id, conditions, change)
+}
+
+// changed stores a change without faults, if its conditions hold, and returns the answer.
+func (a *api) changed(r *http.Request, id uuid.UUID, c conditions, change almanac.ProfileChange) (reply, error) {
 	var err error
-	if change.Version, err = a.expected(r, id, conditions); err != nil {
+	if change.Version, err = a.expected(r, id, c); err != nil {
 		return reply{}, err
 	}
 	result, err := a.apply(r.Context(), id, change)
@@ -263,15 +268,7 @@ func (a *api) changeOptOuts(r *http.Request, set func(*almanac.ProfileChange, al
 	if bad.any() {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}
-	var err error
-	if change.Version, err = a.expected(r, id, conditions); err != nil {
-		return reply{}, err
-	}
-	result, err := a.apply(r.Context(), id, change)
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusOK, etag: etagOf(result.User), body: updatedOf(result)}, nil
+	return a.changed(r, id, conditions, change)
 }
 
 // decodeOptOut reads an opt-out. It reports false if the body cannot be read at all. An
