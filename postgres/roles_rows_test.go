@@ -78,42 +78,76 @@ func TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing(t *testing.T) {
 	}
 }
 
-// A row of an event that is in flight is not put right. Its event is released and claimed again as if there had been no such row.
+// A row of an event that is in flight is not put right.
 func TestARowOfTheQueueBesideALeaseClaimsNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	e := overdue(t, store)
+	overdue(t, store)
 	types := []string{almanac.TypeBirthday, "OTHER"}
 	claim, err := store.Claim(t.Context(), claimOf(types, time.Minute))
 	require.NoError(t, err)
 	require.Len(t, claim.Events, 1)
-	forge := func(at string) {
-		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
-			SELECT now() + $2::interval, event_id, id, 'OTHER' FROM almanac.series WHERE user_id = $1`, e.UserID, at)
-		require.NoError(t, err)
-	}
-	forge("-1 hour")
+	_, err = pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+		SELECT now() - interval '1 hour', event_id, id, 'OTHER' FROM almanac.series`)
+	require.NoError(t, err)
+
 	again, err := store.Claim(t.Context(), claimOf(types, time.Minute))
+
 	require.NoError(t, err)
 	require.Empty(t, again.Events)
+}
 
-	forge("-1 hour")
-	released, err := store.Release(t.Context(), claim.Events[0].LeaseToken)
-	require.NoError(t, err)
-	require.Len(t, released, 1)
-	again, err = store.Claim(t.Context(), claimOf(types, time.Minute))
-	require.NoError(t, err)
-	require.Len(t, again.Events, 1, "after its row was put right")
+// Whatever row was put into the queue while an event was in flight, the event is released and claimed again as if there had been none.
+func TestAReleaseReplacesARowOfTheQueue(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]string{
+		"a copy":          "available_at, event_id, id, event_type",
+		"another type":    "available_at, event_id, id, 'OTHER'",
+		"another series":  "available_at, event_id, (SELECT max(id) FROM almanac.series), event_type",
+		"no series":       "available_at, event_id, -1, event_type",
+		"years too late":  "available_at + interval '10 years', event_id, id, event_type",
+		"years too early": "available_at - interval '10 years', event_id, id, event_type",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			e := overdue(t, store)
+			_, err = newScheduler(t, store).CreateUser(t.Context(), ada)
+			require.NoError(t, err)
+			claim := func() almanac.ClaimResult {
+				claim, err := store.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday}, time.Minute))
+				require.NoError(t, err)
+				require.Len(t, claim.Events, 1)
+				require.Equal(t, e.ID, claim.Events[0].ID)
+				tag, err := pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+					SELECT `+row+` FROM (SELECT *, now() AS available_at FROM almanac.series) s WHERE event_id = $1`, e.ID)
+				require.NoError(t, err)
+				require.EqualValues(t, 1, tag.RowsAffected())
+				return claim
+			}
+			queued := func() {
+				var rows int
+				require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id
+					WHERE q.event_id = $1 AND s.event_id = $1 AND q.event_type = s.event_type AND q.available_at <= clock_timestamp()`, e.ID).Scan(&rows))
+				require.Equal(t, 1, rows)
+			}
+			released, err := store.Release(t.Context(), claim().Events[0].LeaseToken)
+			require.NoError(t, err)
+			require.Len(t, released, 1)
+			queued()
 
-	forge("-1 hour")
-	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: again.Events[0], User: again.Users[e.UserID], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}})
-	require.NoError(t, err)
-	require.NoError(t, settled[0].Err)
-	again, err = store.Claim(t.Context(), claimOf(types, time.Minute))
-	require.NoError(t, err)
-	require.Len(t, again.Events, 1)
+			again := claim()
+			settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: again.Events[0], User: again.Users[e.UserID], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}})
+			require.NoError(t, err)
+			require.NoError(t, settled[0].Err)
+			queued()
+			claim()
+		})
+	}
 }
 
 // However many rows claim nothing, a claim finds the event behind them.

@@ -1,6 +1,6 @@
 -- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
 -- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
--- not begun, so no attempt is counted. If another program has put a row of the event into the queue, that row stays: see claim.sql.
+-- not begun, so no attempt is counted. A row that another program has put into the queue for the event is replaced: see claim.sql.
 --   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due,
 --   or NULL)
 --   @crashes integer (to add to crash_count) · @reason text (why the events are released) · @deleted text (why events of a deleted
@@ -31,6 +31,10 @@ WITH held AS MATERIALIZED (
         updated_at = clock_timestamp()
     FROM held
     WHERE s.id = held.id
+), dequeued AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.event_id = ANY (ARRAY (SELECT held.event_id FROM held))
+    RETURNING q.event_id
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
     SELECT back.available_at, back.event_id, back.id, back.event_type,
@@ -41,7 +45,7 @@ WITH held AS MATERIALIZED (
         FROM held
         WHERE NOT held.over
     ) back
-    ON CONFLICT DO NOTHING
+    WHERE (SELECT count(*) FROM dequeued) >= 0 -- so that the rows are deleted first
 ), ended AS (
     INSERT INTO :"schema".history (
         id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)

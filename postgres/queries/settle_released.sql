@@ -1,7 +1,7 @@
 -- Release events, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
 --   @available timestamptz[] · @errors text[] · @retries integer[] (NULL for none) · @crashes integer[] · @now timestamptz
--- If another program has put a row of the event into the queue, that row stays: see claim.sql.
+-- A row that another program has put into the queue for the event is replaced: see claim.sql.
 -- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
 -- series.
 -- Returns the ids of the events that were released.
@@ -28,13 +28,17 @@ WITH locked AS MATERIALIZED (
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
     RETURNING s.id, s.event_id, s.event_type, n.available_at, s.target_timestamp_utc, s.retry_count
+), dequeued AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.event_id = ANY (ARRAY (SELECT released.event_id FROM released))
+    RETURNING q.event_id
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
     SELECT released.available_at, released.event_id, released.id, released.event_type,
         CASE WHEN released.available_at <> released.target_timestamp_utc THEN released.target_timestamp_utc END,
         nullif(released.retry_count, 0)
     FROM released
-    ON CONFLICT DO NOTHING
+    WHERE (SELECT count(*) FROM dequeued) >= 0 -- so that the rows are deleted first
 )
 SELECT released.event_id
 FROM released
