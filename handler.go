@@ -220,8 +220,8 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 			errs = append(errs, fmt.Errorf("almanac: event type %q %s", excerpt.Of(eventType, maxEventType), problem))
 		}
 		err := executionOf(h).check()
-		if made, ok := h.(interface{ valid() error }); ok { // a ready-made handler, or what embeds one
-			err = errors.Join(err, made.valid())
+		if made, ok := h.(interface{ validate() error }); ok { // a ready-made handler, or what embeds one
+			err = errors.Join(err, made.validate())
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: %w", eventType, err))

@@ -61,7 +61,7 @@ func hey(u User) string {
 func (b Birthday) EventType() string { return orElse(b.Type, TypeBirthday) }
 
 // valid returns what NewRegistry refuses.
-func (b Birthday) valid() error { return errors.Join(checkBefore(b.Before), b.Policies.Check()) }
+func (b Birthday) validate() error { return errors.Join(checkBefore(b.Before), b.Policies.Check()) }
 
 // checkBefore returns an error for a number of days that no announcement can have.
 func checkBefore(days int) error {
@@ -156,7 +156,7 @@ func anniversaryMessage(u User, years, before int) string {
 func (a Anniversary) EventType() string { return orElse(a.Type, TypeAnniversary) }
 
 // valid returns what NewRegistry refuses.
-func (a Anniversary) valid() error { return errors.Join(checkBefore(a.Before), a.Policies.Check()) }
+func (a Anniversary) validate() error { return errors.Join(checkBefore(a.Before), a.Policies.Check()) }
 
 // Settings returns a.Execution, or for Before the defaults of [Birthday].Settings.
 func (a Anniversary) Settings() Execution { return announcedInTime(a.Execution, a.Before) }

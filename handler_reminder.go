@@ -83,7 +83,7 @@ func (a *Appointment) UnmarshalJSON(text []byte) error {
 func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
 
 // valid returns what NewRegistry refuses.
-func (r Reminder) valid() error { return r.Policies.Check() }
+func (r Reminder) validate() error { return r.Policies.Check() }
 
 // maxAppointments limits the work of planning, which parses all appointments when one of them
 // ends.
@@ -266,7 +266,7 @@ type Recurring struct {
 func (r Recurring) EventType() string { return r.Type }
 
 // valid returns what NewRegistry refuses.
-func (r Recurring) valid() error {
+func (r Recurring) validate() error {
 	err := r.Policies.Check()
 	if r.Rule == nil {
 		err = errors.Join(errors.New("the handler has no rule"), err)

@@ -114,7 +114,7 @@ func (f *zoneFollower) isInDoubt(book ZoneBook) bool {
 		if _, err := z.Rules(book.Now.Year()); err != nil {
 			continue
 		}
-		if _, verdict := judge(z, &rules, book.Now.Year(), false); verdict == doubted {
+		if _, verdict := compareRules(z, &rules, book.Now.Year(), false); verdict == doubted {
 			return true
 		}
 	}

@@ -215,7 +215,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 		}
 	}
 	w.note(j.event.Type, err)
-	return j.judge(err)
+	return j.outcomeOf(err)
 }
 
 // deliverer returns the Deliverer that makes the attempts at a handler's events.
@@ -259,12 +259,12 @@ func (w *worker) exited(j *job, cause any, stack []byte) *job {
 	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
 		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
 	w.note(j.event.Type, err)
-	j.outcome = j.judge(err)
+	j.outcome = j.outcomeOf(err)
 	return j
 }
 
-// judge returns the outcome of an attempt that returned err.
-func (j *job) judge(err error) Outcome {
+// outcomeOf returns the outcome of an attempt that returned err.
+func (j *job) outcomeOf(err error) Outcome {
 	if err == nil {
 		return Delivered(j.clock.now())
 	}

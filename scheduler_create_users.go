@@ -215,7 +215,7 @@ func (e *creation) store(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	users, positions, refused := e.plan(ctx, b, now, zones)
+	users, positions, refused := e.planUsers(ctx, b, now, zones)
 	stored, err := withSlot(ctx, e.slots, func(ctx context.Context) ([]CreateUserResult, error) { return e.storeOrLookUp(ctx, users, now) })
 	done := CreateUsersResult{}
 	for i, one := range stored {
@@ -290,9 +290,9 @@ func lookUp(ctx context.Context, r Repository, p UserWithEvents, now time.Time) 
 	return one, err
 }
 
-// plan plans the users of a batch. It returns those who can be stored with their
-// positions in the batch, and the refusals of the others.
-func (s *scheduler) plan(ctx context.Context, b batch, now time.Time, zones *zoneView) (users []UserWithEvents, positions []int, refused []Refusal) {
+// planUsers plans the first events of the users of a batch. It returns the users that can be
+// stored with their positions in the batch, and the refusals of the others.
+func (s *scheduler) planUsers(ctx context.Context, b batch, now time.Time, zones *zoneView) (users []UserWithEvents, positions []int, refused []Refusal) {
 	for i, p := range b.profiles {
 		one, err := s.planFirst(ctx, p, now, zones)
 		if err != nil {

@@ -103,7 +103,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if unwanted(h, r.User, "") {
 			return Edit{}, optedOut(r.User, eventType)
 		}
-		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.plan(h, r.User) })
+		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.event(h, r.User) })
 		if err != nil {
 			return Edit{}, err
 		}
@@ -153,8 +153,8 @@ func (s *scheduler) lastEnded(ctx context.Context, spec Spec, named func(Event) 
 	}
 }
 
-// plan plans the event for a user.
-func (o ScheduleAtOptions) plan(h EventHandler, u User) (Event, error) {
+// event returns the event for a user.
+func (o ScheduleAtOptions) event(h EventHandler, u User) (Event, error) {
 	if o.Payload != nil {
 		h = withPayload{h, o.Payload}
 	}

@@ -82,23 +82,23 @@ const (
 
 func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error) {
 	options.Data = cmp.Or(options.Data, calendar.OwnZoneData())
-	var plan reconcilePlan
+	var work reconcileWork
 	err := s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) {
-		plan = s.judgeZones(options, book)
+		work = s.compareZones(options, book)
 		if options.DryRun {
 			return nil, nil
 		}
-		return plan.changed, nil
+		return work.changed, nil
 	})
 	if err != nil {
 		return ReconcileResult{}, err
 	}
-	result := ReconcileResult{Outdated: plan.outdated}
+	result := ReconcileResult{Outdated: work.outdated}
 	var refused error
-	if result.Zones, refused, err = s.moveZones(ctx, options, plan); err != nil || options.DryRun {
+	if result.Zones, refused, err = s.moveZones(ctx, options, work); err != nil || options.DryRun {
 		return result, err
 	}
-	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) { return plan.settled(book), nil })
+	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) { return work.rechecked(book), nil })
 	if err != nil {
 		return result, err
 	}
@@ -106,8 +106,8 @@ func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (Re
 	return result, errors.Join(refused, err)
 }
 
-// reconcilePlan is the work that a comparison of rules requires.
-type reconcilePlan struct {
+// reconcileWork is the work that a comparison of rules requires.
+type reconcileWork struct {
 	begun    time.Time
 	changed  []ZoneRecord
 	look     map[string]calendar.Timezone // the zones whose events must be checked
@@ -115,8 +115,8 @@ type reconcilePlan struct {
 	outdated []string
 }
 
-// judgeZones compares the stored rules with the given rules, for every zone with data.
-func (s *scheduler) judgeZones(options ReconcileOptions, book ZoneBook) reconcilePlan {
+// compareZones compares the stored rules with the given rules, for every zone with data.
+func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook) reconcileWork {
 	now := book.Now
 	known := make(map[string]*ZoneRecord, len(book.Rules))
 	for i := range book.Rules {
@@ -126,39 +126,39 @@ func (s *scheduler) judgeZones(options ReconcileOptions, book ZoneBook) reconcil
 	for _, m := range book.Marks {
 		marks[m.Zone] = append(marks[m.Zone], m)
 	}
-	plan := reconcilePlan{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool)}
+	work := reconcileWork{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool)}
 	for _, name := range calendar.TimezoneNames() {
 		z, err := options.Data.Timezone(name)
 		if err != nil {
 			continue // no data for this zone
 		}
-		rules, verdict := judge(z, withMarks(known[name], marks[name], now), now.UTC().Year(), options.Trust)
+		rules, verdict := compareRules(z, withMarks(known[name], marks[name], now), now.UTC().Year(), options.Trust)
 		switch verdict {
 		case replaced:
 			rules.Recheck = later(rules.Recheck, now.Add(recheckGrace))
 		case outdated:
 			// Recheck while programs with these rules may run and plan events.
 			rules.Recheck = later(rules.Recheck, now.Add(2*s.zoneCheck+recheckGrace))
-			plan.outdated = append(plan.outdated, name)
+			work.outdated = append(work.outdated, name)
 		default:
 		}
 		if verdict == replaced || verdict == doubted || verdict == outdated && options.DryRun {
-			plan.look[name] = z
+			work.look[name] = z
 		}
 		if was := known[name]; was == nil || *was != rules || len(marks[name]) > 0 {
-			plan.changed = append(plan.changed, rules)
+			work.changed = append(work.changed, rules)
 		}
 	}
-	return plan
+	return work
 }
 
-// settled returns the rules whose recheck is complete. A zone waits for the next check if
+// rechecked returns the rules whose recheck is complete. A zone waits for the next check if
 // it was marked meanwhile, or if it has events that were locked.
-func (p reconcilePlan) settled(book ZoneBook) []ZoneRecord {
+func (w reconcileWork) rechecked(book ZoneBook) []ZoneRecord {
 	var changed []ZoneRecord
 	for _, rules := range book.Rules {
 		marked := slices.ContainsFunc(book.Marks, func(m calendar.ZoneRules) bool { return m.Zone == rules.Zone })
-		if _, looked := p.look[rules.Zone]; looked && !marked && !p.missed[rules.Zone] && !rules.Recheck.IsZero() && rules.Recheck.Before(p.begun) {
+		if _, looked := w.look[rules.Zone]; looked && !marked && !w.missed[rules.Zone] && !rules.Recheck.IsZero() && rules.Recheck.Before(w.begun) {
 			rules.Recheck = time.Time{}
 			changed = append(changed, rules)
 		}
@@ -169,18 +169,18 @@ func (p reconcilePlan) settled(book ZoneBook) []ZoneRecord {
 // moveZones resolves the pending events of zones again, one page at a time. It leaves out
 // events that another transaction changes meanwhile, and goes on past events that cannot be
 // stored: refused is the last error about these. Their zones are checked again later.
-func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, plan reconcilePlan) (list []ZoneReport, refused, err error) {
-	if len(plan.look) == 0 {
+func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, work reconcileWork) (list []ZoneReport, refused, err error) {
+	if len(work.look) == 0 {
 		return nil, nil, nil
 	}
 	reports := make(map[string]*ZoneReport)
-	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(plan.look)))}
+	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(work.look)))}
 	for page := (Page{Limit: maxMoves}); ; {
 		found, err := s.repository.Find(ctx, spec, page)
 		if err != nil {
 			return nil, refused, err
 		}
-		refused = cmp.Or(s.movePage(ctx, options, reconcilePage{plan, found.Items, reports}), refused)
+		refused = cmp.Or(s.movePage(ctx, options, reconcilePage{work, found.Items, reports}), refused)
 		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it
 			return nil, refused, err
 		}
@@ -197,13 +197,13 @@ func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, pla
 
 // reconcilePage is a page of events in zones that must be checked.
 type reconcilePage struct {
-	plan    reconcilePlan
+	work    reconcileWork
 	events  []Event
 	reports map[string]*ZoneReport
 }
 
 func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p reconcilePage) (err error) {
-	zones, reports := p.plan.look, p.reports
+	zones, reports := p.work.look, p.reports
 	was := make(map[uuid.UUID]time.Time)
 	var moved []Event
 	for _, e := range p.events {
@@ -212,7 +212,7 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 		}
 		report := reports[e.Zone]
 		if report == nil {
-			rules, _ := zones[e.Zone].Rules(p.plan.begun.UTC().Year()) // judgeZones found rules for this zone
+			rules, _ := zones[e.Zone].Rules(p.work.begun.UTC().Year()) // compareZones found rules for this zone
 			report = &ZoneReport{Zone: e.Zone, Version: rules.Version}
 			reports[e.Zone] = report
 		}
@@ -233,7 +233,7 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 		stored, err = s.repository.MoveEvents(ctx, moved)
 		s.notifyEvents(ctx, EventRescheduled, stored)
 		s.running.wakeFor(stored...)
-		p.plan.miss(moved, stored)
+		p.work.miss(moved, stored)
 		moved = stored
 	}
 	for _, e := range moved {
@@ -244,14 +244,14 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 
 // miss notes the zones of events that could not be moved, because another transaction has
 // locked or changed them, or because they cannot be stored.
-func (p reconcilePlan) miss(wanted, stored []Event) {
+func (w reconcileWork) miss(wanted, stored []Event) {
 	done := make(map[uuid.UUID]bool, len(stored))
 	for _, e := range stored {
 		done[e.ID] = true
 	}
 	for _, e := range wanted {
 		if !done[e.ID] {
-			p.missed[e.Zone] = true
+			w.missed[e.Zone] = true
 		}
 	}
 }
@@ -293,14 +293,14 @@ const (
 	outdated                // the program's rules are not newer
 )
 
-// judge compares the stored rules of a zone with the program's rules, and returns the
+// compareRules compares the stored rules of a zone with the program's rules, and returns the
 // rules to store. The release decides which rules are newer. Rules with a release are
 // newer than rules without one. Trusted rules are always newer.
 //
 // The comparison covers ten years, and rules that agree for ten years may differ later.
 // So a program of an older release neither moves that window to later years, nor ends a
 // recheck.
-func judge(z calendar.Timezone, stored *ZoneRecord, year int, trusted bool) (ZoneRecord, verdict) {
+func compareRules(z calendar.Timezone, stored *ZoneRecord, year int, trusted bool) (ZoneRecord, verdict) {
 	rules, _ := z.Rules(year) // the caller has checked that there are rules
 	mine := ZoneRecord{ZoneRules: rules}
 	if stored == nil {

@@ -78,9 +78,9 @@ func (d *dashboard) route() {
 		d.mux.Handle(one.method+" "+one.path, d.serve(one.page))
 	}
 	if d.login != nil {
-		d.mux.Handle("GET /login", d.open(d.loginPage))
-		d.mux.Handle("POST /login", d.open(d.logInPage))
-		d.mux.Handle("POST /logout", d.open(d.logOutPage))
+		d.mux.Handle("GET /login", d.serveUnauthenticated(d.loginPage))
+		d.mux.Handle("POST /login", d.serveUnauthenticated(d.logInPage))
+		d.mux.Handle("POST /logout", d.serveUnauthenticated(d.logOutPage))
 	}
 	d.mux.HandleFunc("GET /assets/{hash}/{file}", serveAsset)
 	d.mux.HandleFunc("GET /live", d.live)
@@ -216,8 +216,8 @@ func (d *dashboard) serve(do page) http.Handler {
 	})
 }
 
-// open is serve without authentication.
-func (d *dashboard) open(do page) http.Handler {
+// serveUnauthenticated is serve without authentication.
+func (d *dashboard) serveUnauthenticated(do page) http.Handler {
 	return d.bound(func(w http.ResponseWriter, r *request) { d.answer(w, r, do) })
 }
 

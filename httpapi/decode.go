@@ -253,8 +253,8 @@ func WithAttribute(name string, problem func(value json.RawMessage) string) Opti
 	}
 }
 
-// judgeAttributes adds a complaint for each invalid attribute that a request sets.
-func (a *api) judgeAttributes(c almanac.ProfileChange, bad *complaints) {
+// validateAttributes adds a complaint for each invalid attribute that a request sets.
+func (a *api) validateAttributes(c almanac.ProfileChange, bad *complaints) {
 	for _, object := range []json.RawMessage{c.Attributes, c.Merge} {
 		var given map[string]json.RawMessage
 		if json.Unmarshal(object, &given) != nil {

@@ -78,7 +78,7 @@ type event struct {
 	occurrence
 	Status string `json:"status"`
 	target
-	outcome
+	execution
 	Version         int             `json:"version"`
 	IdempotencyKey  string          `json:"idempotencyKey"`
 	DeliveryPayload json.RawMessage `json:"deliveryPayload"`
@@ -102,8 +102,8 @@ type target struct {
 	Timezone string  `json:"targetTimezone"`
 }
 
-// outcome is the state of an event's execution so far.
-type outcome struct {
+// execution is the state of an event's execution so far.
+type execution struct {
 	ExecutedAt    *instant `json:"executedAt"`
 	FailureReason *string  `json:"failureReason"`
 	RetryCount    int      `json:"retryCount"`
@@ -121,7 +121,7 @@ func eventOf(e almanac.Event) event {
 		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from, e.Origin.Forced},
 		Status:          string(e.Status),
 		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
-		outcome:         outcomeOf(e),
+		execution:       executionOf(e),
 		Version:         e.Version,
 		IdempotencyKey:  e.IdempotencyKey.String(),
 		DeliveryPayload: e.Payload,
@@ -130,8 +130,8 @@ func eventOf(e almanac.Event) event {
 	}
 }
 
-func outcomeOf(e almanac.Event) outcome {
-	o := outcome{RetryCount: e.RetryCount}
+func executionOf(e almanac.Event) execution {
+	o := execution{RetryCount: e.RetryCount}
 	if !e.ExecutedAt.IsZero() {
 		at := instant(e.ExecutedAt)
 		o.ExecutedAt = &at

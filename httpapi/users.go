@@ -22,7 +22,7 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	if !ok {
 		return reply{}, bad.problem()
 	}
-	a.judgeAttributes(change, &bad)
+	a.validateAttributes(change, &bad)
 	profile := a.profileOf(change, &bad)
 	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfProfile(r, profile, &bad)
@@ -165,7 +165,7 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}
-	a.judgeAttributes(change, &bad)
+	a.validateAttributes(change, &bad)
 	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}

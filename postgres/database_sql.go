@@ -34,7 +34,7 @@ func NewSQL(tx *sql.Tx, options ...Option) (*Store, error) {
 	if tx == nil {
 		return nil, errors.New("postgres: no transaction")
 	}
-	return open(&Store{host: tx}, options)
+	return configure(&Store{host: tx}, options)
 }
 
 // DriverError reports that a transaction of database/sql does not belong to pgx's driver. A

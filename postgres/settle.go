@@ -159,7 +159,7 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 	if err := t.read(ctx, indexes); err != nil {
 		return nil, err
 	}
-	changes, rest, alone, err := t.plan(indexes)
+	changes, rest, alone, err := t.changes(indexes)
 	if err != nil {
 		return nil, asIs(err)
 	}

@@ -30,14 +30,14 @@ type change struct {
 	lostErr error                  // why the follow-ups could not be planned
 }
 
-// plan returns the changes for the settlements at the given indexes. It returns as rest the
+// changes returns the changes for the settlements at the given indexes. It returns as rest the
 // indexes of the settlements for which there is no change, and as alone the indexes of the
 // settlements that also store events in other series.
 //
 // Each settlement in alone has a transaction of its own, because other settlements of the batch
 // could write the same series. That transaction locks the user first, as an edit or a deletion
 // does, so that they cannot deadlock.
-func (t *settling) plan(indexes []int) (changes []*change, rest, alone []int, err error) {
+func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int, err error) {
 	seen, seenAlone := make(map[uuid.UUID]bool, len(indexes)), make(map[uuid.UUID]bool)
 	changes = make([]*change, 0, len(indexes))
 	for _, i := range indexes {

@@ -107,10 +107,10 @@ func New(db DB, options ...Option) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("postgres: no database")
 	}
-	return open(&Store{db: db}, options)
+	return configure(&Store{db: db}, options)
 }
 
-func open(s *Store, options []Option) (*Store, error) {
+func configure(s *Store, options []Option) (*Store, error) {
 	s.schema, s.timeout, s.probing, s.files = DefaultSchema, 5*time.Second, defaultProbing, migrationFiles
 	for _, option := range options {
 		option(s)

@@ -68,7 +68,7 @@ var createUsersCases = cases{
 		k.is(stored[2].Err, almanac.ErrExists)
 		for _, id := range []uuid.UUID{again.ID, other.ID} {
 			k.same("name", k.storedUser(id).FirstName, "Ada")
-			k.same("events", k.openOf(id), 1)
+			k.same("events", k.eventsOf(id), 1)
 		}
 	},
 	"CreateUsers/refuses external ids that are taken": func(k *kit) {
@@ -99,11 +99,11 @@ var createUsersCases = cases{
 			default:
 				k.ok(stored[i].Err)
 				k.same("user", stored[i].User.ID, p.User.ID)
-				k.same("events", k.openOf(p.User.ID), 1)
+				k.same("events", k.eventsOf(p.User.ID), 1)
 				continue
 			}
 			k.noUser(p.User.ID)
-			k.same("events of a refused user", k.openOf(p.User.ID), 0)
+			k.same("events of a refused user", k.eventsOf(p.User.ID), 0)
 		}
 	},
 	"CreateUsers/gives a used key its long form": func(k *kit) {
@@ -154,7 +154,7 @@ var createUsersRaceCases = cases{
 		}
 		for _, p := range people {
 			k.same("times created", created[p.User.ID], 1)
-			k.same("events", k.openOf(p.User.ID), 1)
+			k.same("events", k.eventsOf(p.User.ID), 1)
 		}
 	},
 }
@@ -185,8 +185,8 @@ func (k *kit) withEvents(u almanac.User) almanac.UserWithEvents {
 	return almanac.UserWithEvents{User: u, Events: []almanac.Event{k.event(u)}}
 }
 
-// openOf counts a user's events.
-func (k *kit) openOf(id uuid.UUID) int {
+// eventsOf counts a user's events.
+func (k *kit) eventsOf(id uuid.UUID) int {
 	k.Helper()
 	return k.count(almanac.ForUser(id))
 }
@@ -314,7 +314,7 @@ var addEventsRefusedCases = cases{
 			if u.ID == refused {
 				want = 0
 			}
-			k.same("open", k.openOf(u.ID), want)
+			k.same("open", k.eventsOf(u.ID), want)
 		}
 	},
 }

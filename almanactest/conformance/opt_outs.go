@@ -19,7 +19,7 @@ var optOutCases = cases{
 		result := o.out(offers)
 		o.same("removed", ids(result.Removed), []uuid.UUID{o.first.ID})
 		o.noEvent(o.first.ID)
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("stored", result.User.OptOuts, []almanac.OptOut{offers})
 		o.same("version", o.out(offers).User.Version, result.User.Version) // a second time changes nothing
 		added := o.in(offers).Added
@@ -36,7 +36,7 @@ var optOutCases = cases{
 		o.same("cancelled", ids(result.Cancelled), []uuid.UUID{o.first.ID})
 		o.same("skipped", len(result.Skipped), 0)
 		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("next occurrence", o.in(offers).Added[0].OccurrenceKey > o.first.OccurrenceKey, true)
 	}),
 	"OptOut/held ahead: taken back, then removed": onOffers(func(o *opting) {
@@ -60,7 +60,7 @@ var optOutCases = cases{
 		}
 		o.same("completed", o.pass().Completed, 1)
 		o.ended(o.first, almanac.Completed, "")
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("next occurrence", o.in(offers).Added[0].OccurrenceKey > o.first.OccurrenceKey, true)
 	}),
 	"OptOut/PROCESSING: after a failure the next claim ends it CANCELLED": onOffers(func(o *opting) {
@@ -72,7 +72,7 @@ var optOutCases = cases{
 		o.same("called off", o.pass().Cancelled, 1)
 		o.same("failed attempts", o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut).RetryCount, 1)
 		o.same("attempts", len(o.sent), 1)
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("next occurrence", o.in(offers).Added[0].OccurrenceKey > o.first.OccurrenceKey, true)
 	}),
 	"OptOut/FAILED: stays, and a requeue is refused unless forced": onOffers(func(o *opting) {
@@ -104,14 +104,14 @@ var optOutCases = cases{
 			return nil
 		}
 		o.pass()
-		followed := o.open("THANKS")
+		followed := o.openEvents("THANKS")
 		o.same("followed", len(followed), 1)
 		o.same("removed", ids(o.out(almanac.OptOut{Type: "THANKS"}).Removed), ids(followed))
 	}),
 	"OptOut/follow-up: not planned": onOffers(func(o *opting) {
 		o.out(almanac.OptOut{Type: "THANKS"})
 		o.same("completed", o.pass().Completed, 1)
-		o.same("followed", len(o.open("THANKS")), 0)
+		o.same("followed", len(o.openEvents("THANKS")), 0)
 	}),
 	"OptOut/requeued: as the row of its status": onOffers(func(o *opting) {
 		again := must(o.s.Requeue(o.Context(), o.failed().ID, almanac.ForceOptions{}))(o.kit)
@@ -124,7 +124,7 @@ var optOutCases = cases{
 var optOutScopeCases = cases{
 	"OptOut/a pending event of another type is untouched": onOffers(func(o *opting) {
 		must(o.s.Schedule(o.Context(), o.user.ID, "NOTICE"))(o.kit)
-		before := o.open("NOTICE")[0]
+		before := o.openEvents("NOTICE")[0]
 		for _, result := range []almanac.UpdateUserResult{o.out(offers), o.in(offers)} {
 			o.same("moved, refreshed", len(result.Moved)+len(result.Refreshed), 0)
 			o.same("stored", o.stored(before.ID), before)
@@ -135,17 +135,17 @@ var optOutScopeCases = cases{
 		must(o.s.RunNow(o.Context(), before.ID, almanac.ForceOptions{}))(o.kit)
 		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
 		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
-		o.same("open afterwards", len(o.open("NOTICE")), 1)
+		o.same("open afterwards", len(o.openEvents("NOTICE")), 1)
 	}),
 	"OptOut/of a channel: applies at delivery, and the series goes on": onOffers(func(o *opting) {
 		o.same("removed", len(o.out(byMail).Removed), 0)
 		o.same("called off", o.pass().Cancelled, 1)
 		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
 		o.same("attempts", len(o.sent), 0)
-		o.same("next", len(o.open("OFFER")), 1)
+		o.same("next", len(o.openEvents("OFFER")), 1)
 		o.out(almanac.OptOut{Type: "OFFER", Channel: "letter"})
 		o.in(byMail)
-		must(o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.ForceOptions{}))(o.kit)
+		must(o.s.RunNow(o.Context(), o.openEvents("OFFER")[0].ID, almanac.ForceOptions{}))(o.kit)
 		o.same("by another channel", o.pass().Completed, 1)
 	}),
 	"OptOut/of everything: a mandatory handler overrides it": onOffers(func(o *opting) {
@@ -193,7 +193,7 @@ var optOutScopeCases = cases{
 		must(o.s.Reconcile(o.Context(), almanac.ReconcileOptions{}))(o.kit)
 		o.is(errorOf(o.s.Schedule(o.Context(), o.user.ID, "OFFER")), almanac.ErrOptedOut)
 		o.is(errorOf(o.s.ScheduleAt(o.Context(), o.user.ID, "OFFER", almanac.ScheduleAtOptions{At: calendar.WallTimeOf(o.now)})), almanac.ErrOptedOut)
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("opt-outs", o.storedUser(o.user.ID).OptOuts, []almanac.OptOut{offers})
 	}),
 	"OptOut/of everything is accepted whatever else is stored": onOffers(func(o *opting) {
@@ -204,7 +204,7 @@ var optOutScopeCases = cases{
 		must(o.s.UpdateUser(o.Context(), o.user.ID, full))(o.kit)
 		o.is(errorOf(o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Type: "NEWS"})), almanac.ErrInvalid)
 		o.out(everything)
-		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("planned", len(o.openEvents("OFFER")), 0)
 		o.same("opt-outs", len(o.storedUser(o.user.ID).OptOuts), 101)
 		o.in(everything)
 		o.same("opt-outs", len(o.storedUser(o.user.ID).OptOuts), 100)

@@ -125,8 +125,8 @@ func (o *opting) pass() almanac.RunOnceResult {
 	return must(o.s.RunOnce(o.Context(), almanac.RunOnceOptions{Limit: 1}))(o.kit)
 }
 
-// open returns the user's open events of a type.
-func (o *opting) open(eventType string) []almanac.Event {
+// openEvents returns the user's open events of a type.
+func (o *opting) openEvents(eventType string) []almanac.Event {
 	o.Helper()
 	found, err := o.r.Find(o.Context(), almanac.And{
 		almanac.ForUser(o.user.ID), almanac.OfType(eventType), almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},

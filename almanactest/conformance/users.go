@@ -82,7 +82,7 @@ var createUserCases = cases{
 		second := almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com"))
 		k.taken(k.tryCreate(second, k.event(second)), first.ID, second.ID)
 		k.noUser(second.ID)
-		k.same("events", k.openOf(second.ID), 0)
+		k.same("events", k.eventsOf(second.ID), 0)
 		k.is(k.tryCreate(almanactest.User(almanactest.WithUserID(first.ID), almanactest.WithExternalID("42"))), almanac.ErrExists)
 		k.create(almanactest.User(almanactest.WithExternalID("042"), almanactest.WithEmail("ada@example.com"))) // compared as text, and addresses not at all
 	},
@@ -117,7 +117,7 @@ var externalIDCases = cases{
 		}
 		k.taken(edit(second.ID, "1"), first.ID, second.ID)
 		k.same("user", must(k.r.UserByExternalID(k.Context(), "2"))(k), second)
-		k.same("events", k.openOf(second.ID), 1)
+		k.same("events", k.eventsOf(second.ID), 1)
 		k.ok(edit(second.ID, "2"))
 		k.ok(edit(first.ID, ""))
 		k.ok(edit(second.ID, "1"))

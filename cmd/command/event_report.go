@@ -18,7 +18,7 @@ import (
 // eventReport is what there is to say about an event.
 type eventReport struct {
 	eventTarget
-	eventOutcome
+	eventExecution
 	eventRecord
 	Trail []trailStep `json:"trail,omitempty"` // if one was kept and asked for
 }
@@ -47,8 +47,8 @@ type eventPolicies struct {
 	MonthEnd calendar.MonthEndPolicy `json:"monthEnd"`
 }
 
-// eventOutcome says what has become of it so far.
-type eventOutcome struct {
+// eventExecution says what has become of it so far.
+type eventExecution struct {
 	AvailableAt   *time.Time `json:"availableAt,omitempty"` // while it waits: not claimed before
 	ExecutedAt    *time.Time `json:"executedAt,omitempty"`
 	Lateness      *float64   `json:"latenessSeconds,omitempty"` // once it was delivered
@@ -75,7 +75,7 @@ func eventReportOf(e almanac.Event) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
 		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.Series, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}, e.Origin.Kind, unlessZero(e.Origin.From)},
-		eventOutcome: eventOutcome{
+		eventExecution: eventExecution{
 			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
 			RetryCount: e.RetryCount, ClaimCount: e.ClaimCount, CrashCount: e.CrashCount, LeaseToken: unlessZero(e.LeaseToken),
 		},

@@ -26,13 +26,13 @@ type backfillType struct {
 // backfillConnections are those of the two pages that a backfill has in progress at a time.
 const backfillConnections = 2
 
-// backfillPlan is what the arguments of a backfill ask for.
-type backfillPlan struct {
+// backfillSettings is what the arguments of a backfill ask for.
+type backfillSettings struct {
 	rate     int
 	registry almanac.Registry
 }
 
-func (c *backfillType) parse(env *environment) (p backfillPlan, err error) {
+func (c *backfillType) parse(env *environment) (p backfillSettings, err error) {
 	var errType, errRate, errAfter error
 	p.registry, errType = c.Handlers.handles(env.host, c.Type)
 	p.rate, errRate = number("--rate", c.Rate, 0, maxListed)

@@ -29,8 +29,8 @@ type importUsers struct {
 	Plans  plans  `embed:"" group:"Their events:"`
 }
 
-// importPlan is what the arguments of an import ask for.
-type importPlan struct {
+// importSettings is what the arguments of an import ask for.
+type importSettings struct {
 	format   string
 	who      identity
 	most     int  // bad rows
@@ -40,8 +40,8 @@ type importPlan struct {
 
 const maxRefusals = 1_000_000
 
-func (c *importUsers) parse(env *environment) (importPlan, error) {
-	var p importPlan
+func (c *importUsers) parse(env *environment) (importSettings, error) {
+	var p importSettings
 	var errFormat, errWho, errUnknown, errMost, errTables, errPlans error
 	switch {
 	case c.Format != "":
@@ -79,7 +79,7 @@ func (c *importUsers) unknown(optional bool) error {
 }
 
 // rules returns the options by which profiles are judged.
-func (p importPlan) rules() []almanac.Option {
+func (p importSettings) rules() []almanac.Option {
 	if p.optional {
 		return []almanac.Option{almanac.WithOptionalProfile()}
 	}
@@ -127,7 +127,7 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env.out) }), i.verdict())
 }
 
-func (p importPlan) read(in io.Reader) (rows, error) {
+func (p importSettings) read(in io.Reader) (rows, error) {
 	if p.format == "csv" {
 		return readCSV(in, p.who, requiredColumns(p.optional))
 	}

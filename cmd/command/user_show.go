@@ -26,7 +26,7 @@ func (o *oneUser) validate() error {
 	return o.validateAs("<user>")
 }
 
-// judge returns what is wrong with the text, which an argument gave.
+// validateAs returns what is wrong with the text, which an argument gave.
 func (o *oneUser) validateAs(argument string) error {
 	if _, _, err := (almanac.UserFilter{ExternalID: o.User}).Bounds(almanac.Page{}); err != nil {
 		return errors.New(argument + ": is not text that can be stored")

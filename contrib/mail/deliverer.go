@@ -59,7 +59,7 @@ func (d *Deliverer) attempt(ctx context.Context, delivery almanac.Delivery) (Ver
 	case failure.Code != 0: // of a session that was opened
 		d.working(ctx)
 	}
-	return failure.Verdict, outcome(failure, delivery)
+	return failure.Verdict, deliverError(failure, delivery)
 }
 
 // send sends the mail.

@@ -138,8 +138,8 @@ const (
 	latest  = 30 * time.Minute
 )
 
-// outcome returns what Deliver returns for an error.
-func outcome(err *DeliveryError, d almanac.Delivery) error {
+// deliverError returns what Deliver returns for an error.
+func deliverError(err *DeliveryError, d almanac.Delivery) error {
 	switch err.Verdict {
 	case Unavailable, SenderRefused, NotComposed, Busy:
 		return verdictError{almanac.Snooze(postponement(d), err.Error()), err}

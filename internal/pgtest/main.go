@@ -28,7 +28,7 @@ func run(m *testing.M, leaks []goleak.Option) int {
 	if os.Getenv(helperVariable) != "" {
 		return help()
 	}
-	shared.open()
+	shared.begin()
 	if err := setFlags(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		return 1
@@ -95,7 +95,7 @@ type process struct {
 
 var errNoMain = errors.New("pgtest: the package's TestMain must call pgtest.Main")
 
-func (p *process) open() {
+func (p *process) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = true

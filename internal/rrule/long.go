@@ -89,7 +89,7 @@ func (s *series) days(p int64) []day {
 	switch s.freq {
 	case weekly:
 		for number := first; number < first+7; number++ {
-			if s.open(number); s.page.days>>(number-s.page.first+1)&1 == 1 {
+			if s.setPage(number); s.page.days>>(number-s.page.first+1)&1 == 1 {
 				days = append(days, day{number: number})
 			}
 		}
@@ -107,7 +107,7 @@ func (s *series) days(p int64) []day {
 
 // month appends the days of the month that begins at first.
 func (s *series) month(days []day, first int64) []day {
-	s.open(first)
+	s.setPage(first)
 	for i := range s.page.len {
 		if s.page.days>>(i+1)&1 == 0 {
 			continue

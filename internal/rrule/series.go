@@ -137,8 +137,8 @@ func (s *series) onWeekday(d *date) bool {
 	return by.weekday.has(d.weekday(), d.day, d.monthLen)
 }
 
-// open sets page to the month of a day.
-func (s *series) open(number int64) {
+// setPage sets page to the month of a day.
+func (s *series) setPage(number int64) {
 	if at := number - s.page.first; at >= 0 && at < s.page.len {
 		return
 	}
@@ -163,7 +163,7 @@ func (s *series) nextDay(number int64) (int64, bool) {
 		if number*daySeconds > s.end {
 			break
 		}
-		s.open(number)
+		s.setPage(number)
 		from := number - s.page.first + 1
 		if rest := s.page.days >> from << from; rest != 0 {
 			return s.page.first + int64(bits.TrailingZeros32(rest)) - 1, true
