@@ -634,137 +634,97 @@ $$;
 
 CREATE TRIGGER users_forgotten BEFORE DELETE ON :"schema".users FOR EACH ROW EXECUTE FUNCTION :"schema".forget_user();
 
--- Writes the steps of open events to the trail.
-CREATE FUNCTION :"schema".audit_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+-- Writes the steps of events, and the changes of opt-outs, to the trail.
+CREATE FUNCTION :"schema".write_audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 DECLARE
+    -- The table and the command; NULL for a table of another schema.
+    cause text := CASE WHEN TG_TABLE_SCHEMA = current_schema() THEN TG_TABLE_NAME::text || ' '::text || TG_OP END;
     step text;
 BEGIN
-    IF TG_RELID <> 'series'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = 'audit_series is for inserts and updates of series alone';
-    END IF;
-    IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
-        IF NEW.event_id IS NOT NULL THEN
-            step := 'created';
-        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit THEN
-            step := 'removed';
+    CASE cause
+    WHEN 'series INSERT', 'series UPDATE' THEN
+        IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
+            IF NEW.event_id IS NOT NULL THEN
+                step := 'created';
+            ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit THEN
+                step := 'removed';
+            END IF;
+        ELSIF NEW.claim_count > OLD.claim_count THEN
+            step := 'released';
+        ELSIF NEW.version > OLD.version + 1 THEN
+            step := 'returned';
+        ELSIF NEW.version > OLD.version THEN
+            step := 'rescheduled';
         END IF;
-    ELSIF NEW.claim_count > OLD.claim_count THEN
-        step := 'released';
-    ELSIF NEW.version > OLD.version + 1 THEN
-        step := 'returned';
-    ELSIF NEW.version > OLD.version THEN
-        step := 'rescheduled';
-    END IF;
-    IF step IS NOT NULL THEN
+        IF step IS NOT NULL THEN
+            INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
+            VALUES (step, coalesce(NEW.event_id, OLD.event_id), NEW.user_id, NEW.event_type, NEW.version,
+                CASE WHEN step = 'released' THEN NEW.last_error END);
+        END IF;
+    WHEN 'history INSERT' THEN
         INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
-        VALUES (step, coalesce(NEW.event_id, OLD.event_id), NEW.user_id, NEW.event_type, NEW.version,
-            CASE WHEN step = 'released' THEN NEW.last_error END);
-    END IF;
+        VALUES (lower(NEW.status), NEW.id, NEW.user_id, NEW.event_type, NEW.version, nullif(NEW.failure_reason, ''));
+    WHEN 'leases INSERT' THEN
+        INSERT INTO audit (kind, event_id, user_id, event_type, version)
+        SELECT 'claimed', s.event_id, s.user_id, s.event_type, s.version + 1
+        FROM pg_catalog.unnest(NEW.series_ids) AS held (id)
+        JOIN series s ON s.id = held.id;
+    WHEN 'users INSERT', 'users UPDATE' THEN
+        INSERT INTO audit (kind, user_id, version, detail)
+        VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'), 1100));
+    ELSE
+        RAISE insufficient_privilege USING MESSAGE = 'write_audit is for the triggers of the trail alone';
+    END CASE;
     RETURN NULL;
 END
 $$;
 
--- Writes ended events to the trail.
-CREATE FUNCTION :"schema".audit_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+-- Writes changes of users, new events and ended events to the outbox. A successor is written after the end of the event before it, in
+-- the same series. A detached event has no successor.
+CREATE FUNCTION :"schema".write_outbox() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+DECLARE
+    -- As in write_audit.
+    cause text := CASE WHEN TG_TABLE_SCHEMA = current_schema() THEN TG_TABLE_NAME::text || ' '::text || TG_OP END;
 BEGIN
-    IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
-        RAISE insufficient_privilege USING MESSAGE = 'audit_history is for inserts into history alone';
-    END IF;
-    INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
-    VALUES (lower(NEW.status), NEW.id, NEW.user_id, NEW.event_type, NEW.version, nullif(NEW.failure_reason, ''));
-    RETURN NULL;
-END
-$$;
-
--- Writes claims to the trail.
-CREATE FUNCTION :"schema".audit_lease() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF TG_RELID <> 'leases'::regclass::oid OR TG_OP <> 'INSERT' THEN
-        RAISE insufficient_privilege USING MESSAGE = 'audit_lease is for inserts into leases alone';
-    END IF;
-    INSERT INTO audit (kind, event_id, user_id, event_type, version)
-    SELECT 'claimed', s.event_id, s.user_id, s.event_type, s.version + 1
-    FROM pg_catalog.unnest(NEW.series_ids) AS held (id)
-    JOIN series s ON s.id = held.id;
-    RETURN NULL;
-END
-$$;
-
--- Writes changes of opt-outs to the trail.
-CREATE FUNCTION :"schema".audit_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF TG_RELID <> 'users'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = 'audit_user is for inserts and updates of users alone';
-    END IF;
-    INSERT INTO audit (kind, user_id, version, detail)
-    VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'), 1100));
-    RETURN NULL;
-END
-$$;
-
--- Writes changes of users to the outbox.
-CREATE FUNCTION :"schema".outbox_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF TG_RELID <> 'users'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE', 'DELETE') THEN
-        RAISE insufficient_privilege USING MESSAGE = 'outbox_user is for inserts, updates and deletions of users alone';
-    END IF;
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO outbox (kind, user_id, version) VALUES ('user_created', NEW.id, NEW.version);
-        RETURN NULL;
-    END IF;
-    IF TG_OP = 'DELETE' THEN
-        -- Of a user who was hidden before, it was said then.
-        IF OLD.deleted_at IS NULL THEN
-            INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', OLD.id, OLD.version);
-        END IF;
-        RETURN NULL;
-    END IF;
-    IF NEW.timezone <> OLD.timezone THEN
-        INSERT INTO outbox (kind, user_id, version, old_timezone, new_timezone)
-        VALUES ('user_timezone_changed', NEW.id, NEW.version, OLD.timezone, NEW.timezone);
-    END IF;
-    IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
-        INSERT INTO outbox (kind, user_id, version) VALUES ('user_birthday_changed', NEW.id, NEW.version);
-    END IF;
-    IF NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN
-        INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', NEW.id, NEW.version);
-    END IF;
-    RETURN NULL;
-END
-$$;
-
--- Writes new events to the outbox.
-CREATE FUNCTION :"schema".outbox_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF TG_RELID <> 'series'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = 'outbox_series is for inserts and updates of series alone';
-    END IF;
-    INSERT INTO outbox (kind, user_id, event_id, event_type, version)
-    VALUES ('event_created', NEW.user_id, NEW.event_id, NEW.event_type, NEW.version);
-    RETURN NULL;
-END
-$$;
-
--- Writes ended events to the outbox, each before its successor in the same series. A detached event has no successor.
-CREATE FUNCTION :"schema".outbox_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
-        RAISE insufficient_privilege USING MESSAGE = 'outbox_history is for inserts into history alone';
-    END IF;
-    INSERT INTO outbox (kind, user_id, event_id, event_type, version)
-    VALUES ('event_' || lower(NEW.status), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
-    IF NEW.origin IS NULL THEN
+    CASE cause
+    WHEN 'series INSERT', 'series UPDATE' THEN
+        INSERT INTO outbox (kind, user_id, event_id, event_type, version)
+        VALUES ('event_created', NEW.user_id, NEW.event_id, NEW.event_type, NEW.version);
+    WHEN 'history INSERT' THEN
+        INSERT INTO outbox (kind, user_id, event_id, event_type, version)
+        VALUES ('event_' || lower(NEW.status), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
         INSERT INTO outbox (kind, user_id, event_id, event_type, version)
         SELECT 'event_created', s.user_id, s.event_id, s.event_type, s.version
         FROM series s
-        WHERE s.user_id = NEW.user_id
+        WHERE NEW.origin IS NULL
+            AND s.user_id = NEW.user_id
             AND s.event_type = NEW.event_type
             AND s.name = NEW.series_name
             AND s.detached = ''
             AND s.used_key = NEW.occurrence_key
             AND s.used_unit = NEW.key_unit
             AND s.event_id IS NOT NULL;
-    END IF;
+    WHEN 'users INSERT' THEN
+        INSERT INTO outbox (kind, user_id, version) VALUES ('user_created', NEW.id, NEW.version);
+    WHEN 'users UPDATE' THEN
+        IF NEW.timezone <> OLD.timezone THEN
+            INSERT INTO outbox (kind, user_id, version, old_timezone, new_timezone)
+            VALUES ('user_timezone_changed', NEW.id, NEW.version, OLD.timezone, NEW.timezone);
+        END IF;
+        IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
+            INSERT INTO outbox (kind, user_id, version) VALUES ('user_birthday_changed', NEW.id, NEW.version);
+        END IF;
+        IF NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN
+            INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', NEW.id, NEW.version);
+        END IF;
+    WHEN 'users DELETE' THEN
+        -- Of a user who was hidden before, it was said then.
+        IF OLD.deleted_at IS NULL THEN
+            INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', OLD.id, OLD.version);
+        END IF;
+    ELSE
+        RAISE insufficient_privilege USING MESSAGE = 'write_outbox is for the triggers of the outbox alone';
+    END CASE;
     RETURN NULL;
 END
 $$;
@@ -834,9 +794,8 @@ COMMENT ON VIEW :"schema".processing_events IS 'The events that are PROCESSING';
 COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
-REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".outbox_user(), :"schema".outbox_series(),
-    :"schema".outbox_history(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
+    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
     :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,

@@ -104,9 +104,8 @@ BEGIN
         'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE pauses', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
-        'FUNCTION forget_user()', 'FUNCTION audit_series()', 'FUNCTION audit_history()', 'FUNCTION audit_lease()',
-        'FUNCTION audit_user()', 'FUNCTION outbox_user()', 'FUNCTION outbox_series()', 'FUNCTION outbox_history()',
-        'FUNCTION prune_outbox(integer)', 'FUNCTION delete_consumer(text)'] LOOP
+        'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
+        'FUNCTION delete_consumer(text)'] LOOP
         EXECUTE format('ALTER %s OWNER TO almanac_owner', object);
         EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader', object);
     END LOOP;

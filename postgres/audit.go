@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,25 +24,55 @@ import (
 // names of users and no payloads. When a user is deleted, the rows about the user are
 // deleted too.
 func EnableAudit(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the audit trail", func(s *Store) string { return s.statements.EnableAudit }, options)
+	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
+		return s.createTriggers(ctx, tx, trail)
+	})
 }
 
 // DisableAudit removes the triggers, so that no more rows are written. Existing rows of
 // the trail stay.
 func DisableAudit(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the audit trail", func(s *Store) string { return s.statements.DisableAudit }, options)
+	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
+		return s.dropTriggers(ctx, tx, trail)
+	})
 }
 
-// switchTriggers runs a statement that creates or drops triggers.
-func switchTriggers(ctx context.Context, db DB, what string, statement func(*Store) string, options []Option) error {
+// inTransaction opens a store, and runs an operation in a transaction.
+func inTransaction(ctx context.Context, db DB, what string, options []Option, operation func(context.Context, *Store, pgx.Tx) error) error {
 	s, err := New(db, options...)
 	if err != nil {
 		return err
 	}
-	return s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, statement(s))
+	return s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error { return operation(ctx, s, tx) })
+}
+
+// createTriggers creates all triggers of the trail or of the outbox, unless all of them exist. If one is
+// missing, the trail or the outbox has gaps.
+func (s *Store) createTriggers(ctx context.Context, tx pgx.Tx, triggers catalog) error {
+	found, err := s.catalog(ctx, tx)
+	if err != nil || !slices.ContainsFunc(triggers.sorted(), func(t thing) bool { return found[t] == "" }) {
 		return err
-	})
+	}
+	if err := s.dropTriggers(ctx, tx, triggers); err != nil {
+		return err
+	}
+	for _, t := range triggers.sorted() {
+		within := strings.NewReplacer(" ON ", " ON "+quoted(s.schema)+".", " FUNCTION ", " FUNCTION "+quoted(s.schema)+".")
+		if _, err := tx.Exec(ctx, within.Replace(triggers[t])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) dropTriggers(ctx context.Context, tx pgx.Tx, triggers catalog) error {
+	for _, t := range triggers.sorted() {
+		table, trigger, _ := strings.Cut(t.name, ".")
+		if _, err := tx.Exec(ctx, "DROP TRIGGER IF EXISTS "+trigger+" ON "+quoted(s.schema)+"."+table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Audit returns the trail of an event, or of a user, in order. The trail of a user has the

@@ -79,27 +79,35 @@ func expected() catalog {
 	return c
 }
 
-// trail has the triggers that [EnableAudit] creates.
+// trail has the triggers that [EnableAudit] creates, as PostgreSQL writes them.
 var trail = catalog{
-	{KindTrigger, "series.series_audit"}:   "CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON series FOR EACH ROW EXECUTE FUNCTION audit_series()",
-	{KindTrigger, "history.history_audit"}: "CREATE TRIGGER history_audit AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION audit_history()",
-	{KindTrigger, "leases.leases_audit"}:   "CREATE TRIGGER leases_audit AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION audit_lease()",
-	{KindTrigger, "users.users_audit"}:     "CREATE TRIGGER users_audit AFTER INSERT ON users FOR EACH ROW WHEN (new.opt_outs IS NOT NULL) EXECUTE FUNCTION audit_user()",
+	{KindTrigger, "series.series_audit"}:   "CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON series FOR EACH ROW EXECUTE FUNCTION write_audit()",
+	{KindTrigger, "history.history_audit"}: "CREATE TRIGGER history_audit AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION write_audit()",
+	{KindTrigger, "leases.leases_audit"}:   "CREATE TRIGGER leases_audit AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION write_audit()",
+	{KindTrigger, "users.users_audit"}:     "CREATE TRIGGER users_audit AFTER INSERT ON users FOR EACH ROW WHEN (new.opt_outs IS NOT NULL) EXECUTE FUNCTION write_audit()",
 	{KindTrigger, "users.users_audit_changed"}: "CREATE TRIGGER users_audit_changed AFTER UPDATE ON users FOR EACH ROW " +
-		"WHEN (new.opt_outs IS DISTINCT FROM old.opt_outs) EXECUTE FUNCTION audit_user()",
+		"WHEN (new.opt_outs IS DISTINCT FROM old.opt_outs) EXECUTE FUNCTION write_audit()",
 }
 
-// outbox has the triggers that [EnableOutbox] creates.
+// outbox has the triggers that [EnableOutbox] creates. A successor that takes the place of an event that ends
+// is written after the end, by history_outbox, and not by series_outbox_changed.
 var outbox = catalog{
-	{KindTrigger, "users.users_outbox"}: "CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON users FOR EACH ROW EXECUTE FUNCTION outbox_user()",
+	{KindTrigger, "users.users_outbox"}: "CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON users FOR EACH ROW EXECUTE FUNCTION write_outbox()",
 	{KindTrigger, "users.users_outbox_changed"}: "CREATE TRIGGER users_outbox_changed AFTER UPDATE ON users FOR EACH ROW " +
 		"WHEN (old.timezone <> new.timezone OR old.date_of_birth IS DISTINCT FROM new.date_of_birth OR old.deleted_at IS NULL AND new.deleted_at IS NOT NULL) " +
-		"EXECUTE FUNCTION outbox_user()",
-	{KindTrigger, "series.series_outbox"}: "CREATE TRIGGER series_outbox AFTER INSERT ON series FOR EACH ROW WHEN (new.event_id IS NOT NULL) EXECUTE FUNCTION outbox_series()",
+		"EXECUTE FUNCTION write_outbox()",
+	{KindTrigger, "series.series_outbox"}: "CREATE TRIGGER series_outbox AFTER INSERT ON series FOR EACH ROW WHEN (new.event_id IS NOT NULL) EXECUTE FUNCTION write_outbox()",
 	{KindTrigger, "series.series_outbox_changed"}: "CREATE TRIGGER series_outbox_changed AFTER UPDATE ON series FOR EACH ROW " +
 		"WHEN (new.event_id IS NOT NULL AND new.event_id IS DISTINCT FROM old.event_id AND (old.event_id IS NULL OR new.used_key = old.used_key AND new.used_unit = old.used_unit)) " +
-		"EXECUTE FUNCTION outbox_series()",
-	{KindTrigger, "history.history_outbox"}: "CREATE TRIGGER history_outbox AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION outbox_history()",
+		"EXECUTE FUNCTION write_outbox()",
+	{KindTrigger, "history.history_outbox"}: "CREATE TRIGGER history_outbox AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION write_outbox()",
+}
+
+// sorted returns what c defines, in the order of kinds and names.
+func (c catalog) sorted() []thing {
+	return slices.SortedFunc(maps.Keys(c), func(a, b thing) int {
+		return cmp.Or(cmp.Compare(slices.Index(kinds, a.kind), slices.Index(kinds, b.kind)), cmp.Compare(a.name, b.name))
+	})
 }
 
 // withSwitched adds all triggers of the audit trail to c if at least one of them was found,
@@ -176,7 +184,7 @@ func (c catalog) differences(found catalog) []Difference {
 	all := maps.Clone(found)
 	maps.Copy(all, c)
 	var differences []Difference
-	for t := range all {
+	for _, t := range all.sorted() {
 		d := Difference{t.kind, t.name, c[t], found[t]}
 		table, _, part := strings.Cut(t.name, ".")
 		if t.kind == KindSettings {
@@ -188,9 +196,6 @@ func (c catalog) differences(found catalog) []Difference {
 			differences = append(differences, d)
 		}
 	}
-	slices.SortFunc(differences, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
-	})
 	return differences
 }
 

@@ -77,13 +77,20 @@ var ErrOutboxRestored = errors.New("position is of another server: EnableOutbox 
 // another transaction is pruning. The other rows about the user are deleted when they are
 // pruned.
 func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the outbox", func(s *Store) string { return s.statements.EnableOutbox }, options)
+	return inTransaction(ctx, db, "switch the outbox", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, s.statements.ResetOutbox); err != nil {
+			return err
+		}
+		return s.createTriggers(ctx, tx, outbox)
+	})
 }
 
 // DisableOutbox removes the triggers, so that no more domain events are written. Rows of
 // the outbox stay, and consumers may read them.
 func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the outbox", func(s *Store) string { return s.statements.DisableOutbox }, options)
+	return inTransaction(ctx, db, "switch the outbox", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
+		return s.dropTriggers(ctx, tx, outbox)
+	})
 }
 
 // CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. The

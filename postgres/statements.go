@@ -25,11 +25,7 @@ type statements struct {
 	CreateConsumer      string
 	DeleteConsumer      string
 	DeleteUser          string
-	DisableAudit        string
-	DisableOutbox       string
 	DueCounts           string
-	EnableAudit         string
-	EnableOutbox        string
 	EndEmptyLeases      string
 	EndLeases           string
 	EndWaiting          string
@@ -96,6 +92,7 @@ type statements struct {
 	Renew               string
 	RequeueEvents       string
 	Requeued            string
+	ResetOutbox         string
 	Resume              string
 	RetriesEvents       string
 	RetriesSeries       string

@@ -252,8 +252,8 @@ var usedDays = []mutation{
 	},
 	{
 		promise: "Only keys of one unit are compared.", in: handlers,
-		file: "postgres/queries/enable_outbox.sql",
-		old:  "NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit", new: "NEW.used_key = OLD.used_key",
+		file: "postgres/migrate_examine.go",
+		old:  "new.used_key = old.used_key AND new.used_unit = old.used_unit", new: "new.used_key = old.used_key",
 		test: "postgres TestTheTrailAndTheOutboxKnowTheUnitOfAKey",
 	},
 	{

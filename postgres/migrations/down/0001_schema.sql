@@ -13,6 +13,5 @@ DROP VIEW :"schema".events, :"schema".pending_events, :"schema".processing_event
 DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
     :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".audit,
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
-DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".outbox_user(), :"schema".outbox_series(),
-    :"schema".outbox_history(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text);
+DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
+    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text);
