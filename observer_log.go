@@ -116,7 +116,7 @@ func (s *scheduler) logClaim(ctx context.Context, m Measurement) {
 }
 
 // logOutcome logs what became of the outcome of an attempt.
-func (w *worker) logOutcome(ctx context.Context, s Settlement, r SettleResult) {
+func (w *worker) logOutcome(ctx context.Context, s *Settlement, r *SettleResult) {
 	w.logUnsettled(ctx, s, r)
 	w.logFailure(ctx, s, r)
 	w.logCompletion(ctx, r)
@@ -124,7 +124,7 @@ func (w *worker) logOutcome(ctx context.Context, s Settlement, r SettleResult) {
 
 // logCompletion logs a delivery whose outcome is stored. It logs nothing if there is a
 // LogObserver, which writes a line for each change.
-func (w *worker) logCompletion(ctx context.Context, r SettleResult) {
+func (w *worker) logCompletion(ctx context.Context, r *SettleResult) {
 	if r.Err != nil || r.Event.Status != Completed || w.observed() || !w.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
@@ -133,7 +133,7 @@ func (w *worker) logCompletion(ctx context.Context, r SettleResult) {
 }
 
 // logUnsettled logs an outcome that was not stored, and what was not planned.
-func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult) {
+func (w *worker) logUnsettled(ctx context.Context, s *Settlement, r *SettleResult) {
 	write := func(level slog.Level, message string, more ...slog.Attr) {
 		w.log.LogAttrs(ctx, level, message, append(eventAttrs(s.Event), more...)...)
 	}
@@ -155,7 +155,7 @@ func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult)
 
 // logFailure logs a delivery that failed or was refused. It logs nothing if there is a
 // LogObserver.
-func (w *worker) logFailure(ctx context.Context, s Settlement, r SettleResult) {
+func (w *worker) logFailure(ctx context.Context, s *Settlement, r *SettleResult) {
 	again := r.Event.Status == Pending && s.Outcome.Cause == AfterFailure
 	if r.Err != nil || !again && r.Event.Status != Failed || w.observed() {
 		return

@@ -12,11 +12,17 @@ import (
 // notify notifies the observers of committed changes. In a transaction of the host it
 // does nothing, because the changes are not committed yet.
 func (s *scheduler) notify(ctx context.Context, notices ...Notice) {
+	s.notifyEach(ctx, len(notices), func(i int) Notice { return notices[i] })
+}
+
+// notifyEach is notify for many notices, numbered from 0. Each is made for the call of an
+// observer, because a Notice is large.
+func (s *scheduler) notifyEach(ctx context.Context, count int, notice func(i int) Notice) {
 	if s.inTransaction() || len(s.observers) == 0 {
 		return
 	}
 	n := len(s.observers)
-	s.observe(ctx, n*len(notices), func(i int) { s.observers[i%n].Observe(ctx, notices[i/n]) })
+	s.observe(ctx, n*count, func(i int) { s.observers[i%n].Observe(ctx, notice(i/n)) })
 }
 
 // observe calls the observers, each call numbered from 0. An observer that fails or blocks
@@ -36,15 +42,7 @@ func (s *scheduler) observe(ctx context.Context, calls int, observe func(i int))
 }
 
 func (s *scheduler) notifyEvents(ctx context.Context, kind NoticeKind, events []Event) {
-	s.notify(ctx, noticesOf(kind, events)...)
-}
-
-func noticesOf(kind NoticeKind, events []Event) []Notice {
-	notices := make([]Notice, len(events))
-	for i, e := range events {
-		notices[i] = Notice{Kind: kind, Event: e}
-	}
-	return notices
+	s.notifyEach(ctx, len(events), func(i int) Notice { return Notice{Kind: kind, Event: events[i]} })
 }
 
 // notifyEdit notifies the observers of an edit of a roster.
@@ -64,36 +62,54 @@ func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) 
 	}
 	for _, e := range stored.Changed {
 		from, _ := before.pending(e.ID)
-		all = append(all, Notice{Kind: noticeOf(from, e), Event: e})
+		all = append(all, Notice{Kind: noticeOf(from.Status, &e), Event: e})
 	}
 	for _, e := range stored.New {
-		all = append(all, Notice{Kind: noticeOf(Event{}, e), Event: e})
+		all = append(all, Notice{Kind: noticeOf("", &e), Event: e})
 	}
-	s.notify(ctx, append(all, noticesOf(EventRemoved, stored.Removed)...)...)
+	for _, e := range stored.Removed {
+		all = append(all, Notice{Kind: EventRemoved, Event: e})
+	}
+	s.notify(ctx, all...)
+}
+
+// settledNotice is what a notice of a settled batch is made from.
+type settledNotice struct {
+	kind    NoticeKind
+	event   *Event
+	outcome *Outcome // of an event that ended or was released; otherwise nil
+	err     error
 }
 
 // notifySettled notifies the observers of a settled batch.
 func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settled []SettleResult) {
-	var all []Notice
-	for i, r := range settled {
+	all := make([]settledNotice, 0, 2*len(settled))
+	for i := range settled {
+		r := &settled[i]
 		if r.Err != nil {
 			continue
 		}
-		n := Notice{Kind: noticeOf(batch[i].Event, r.Event), Event: r.Event}
-		n.explain(batch[i].Outcome)
-		all = append(all, n)
+		all = append(all, settledNotice{kind: noticeOf(batch[i].Event.Status, &r.Event), event: &r.Event, outcome: &batch[i].Outcome})
 		if r.Successor != nil {
-			all = append(all, Notice{Kind: EventCreated, Event: *r.Successor})
+			all = append(all, settledNotice{kind: EventCreated, event: r.Successor})
 		}
-		all = append(all, noticesOf(EventCreated, r.Followed)...)
+		for k := range r.Followed {
+			all = append(all, settledNotice{kind: EventCreated, event: &r.Followed[k]})
+		}
 		if r.Stalled != nil {
-			all = append(all, Notice{Kind: SeriesStalled, Event: r.Event, Err: r.PlanErr})
+			all = append(all, settledNotice{kind: SeriesStalled, event: &r.Event, err: r.PlanErr})
 		}
 		if r.FollowErr != nil {
-			all = append(all, Notice{Kind: FollowUpsLost, Event: r.Event, Err: r.FollowErr})
+			all = append(all, settledNotice{kind: FollowUpsLost, event: &r.Event, err: r.FollowErr})
 		}
 	}
-	s.notify(ctx, all...)
+	s.notifyEach(ctx, len(all), func(i int) Notice {
+		n := Notice{Kind: all[i].kind, Event: *all[i].event, Err: all[i].err}
+		if all[i].outcome != nil {
+			n.explain(*all[i].outcome)
+		}
+		return n
+	})
 }
 
 // explain adds the cause of a release or a failure to the notice of an event that had this
@@ -112,18 +128,16 @@ func (n *Notice) explain(o Outcome) {
 // notifyReleased notifies the observers of released events. Events of a deleted user have
 // ended instead.
 func (s *scheduler) notifyReleased(ctx context.Context, events []Event, cause ReleaseCause) {
-	var all []Notice
-	for _, e := range events {
-		n := Notice{Kind: noticeOf(Event{Status: Processing}, e), Event: e}
+	s.notifyEach(ctx, len(events), func(i int) Notice {
+		n := Notice{Kind: noticeOf(Processing, &events[i]), Event: events[i]}
 		n.explain(Outcome{Status: Pending, Cause: cause})
-		all = append(all, n)
-	}
-	s.notify(ctx, all...)
+		return n
+	})
 }
 
-// noticeOf returns the kind of notice for an event that was stored as from and is now
-// stored as to. The zero from means that the event was not stored before.
-func noticeOf(from, to Event) NoticeKind {
+// noticeOf returns the kind of notice for an event that was stored with the status from and
+// is now stored as to. The status "" means that the event was not stored before.
+func noticeOf(from Status, to *Event) NoticeKind {
 	switch {
 	case to.Status == Completed:
 		return EventCompleted
@@ -131,9 +145,9 @@ func noticeOf(from, to Event) NoticeKind {
 		return EventFailed
 	case to.Status == Cancelled:
 		return EventCancelled
-	case from.Status == Processing:
+	case from == Processing:
 		return EventReleased
-	case from.Status == Pending:
+	case from == Pending:
 		return EventRescheduled
 	case to.Origin.Kind == OriginRequeued:
 		return EventRequeued
@@ -145,11 +159,11 @@ func noticeOf(from, to Event) NoticeKind {
 // measureOutcomes measures a settled batch.
 func (s *scheduler) measureOutcomes(ctx context.Context, settled []SettleResult) {
 	m := Measurement{Kind: MeasuredOutcome}
-	for _, r := range settled {
-		switch {
-		case r.Err == nil:
+	for i := range settled {
+		switch err := settled[i].Err; {
+		case err == nil:
 			m.Stored++
-		case errors.Is(r.Err, ErrLeaseLost):
+		case errors.Is(err, ErrLeaseLost):
 			m.Conflicts++
 		}
 	}

@@ -91,7 +91,7 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 		latest[j.event.ID] = max(latest[j.event.ID], j.event.Version)
 	}
 	verdicts := make([]engine.Verdict, len(jobs))
-	var begun []Event
+	var begun []*job
 	for i, j := range jobs {
 		j.clock = observed
 		switch id := j.event.ID; {
@@ -104,10 +104,10 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 		case confirmed.At.Before(j.event.Due):
 			verdicts[i].Wait = w.wait(j)
 		default:
-			begun = append(begun, j.event)
+			begun = append(begun, j)
 		}
 	}
-	w.notifyEvents(ctx, EventClaimed, begun)
+	w.notifyClaimed(ctx, begun)
 	return verdicts, nil
 }
 

@@ -123,16 +123,20 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 	if ahead > 0 && len(claimed.Events) > 0 {
 		observed = w.setClock(ctx, observed)
 	}
-	jobs := make([]*job, len(claimed.Events))
-	var due []Event
-	for i, e := range claimed.Events {
-		jobs[i] = &job{event: e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.Due.After(claimed.At)}
+	jobs, due := make([]*job, len(claimed.Events)), make([]*job, 0, len(claimed.Events))
+	for i := range claimed.Events {
+		e := &claimed.Events[i]
+		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.Due.After(claimed.At)}
 		if !jobs[i].early {
-			due = append(due, e)
+			due = append(due, jobs[i])
 		}
 	}
-	w.notifyEvents(ctx, EventClaimed, due)
+	w.notifyClaimed(ctx, due)
 	return jobs, nil
+}
+
+func (w *worker) notifyClaimed(ctx context.Context, jobs []*job) {
+	w.notifyEach(ctx, len(jobs), func(i int) Notice { return Notice{Kind: EventClaimed, Event: jobs[i].event} })
 }
 
 // setClock updates the database clock by a query that returns at once. A claim of many
@@ -308,14 +312,15 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 		return nil, err
 	}
 	w.measureOutcomes(ctx, settled)
-	for i, r := range settled {
+	for i := range settled {
+		r := &settled[i]
 		if errors.Is(r.Err, ErrLocked) {
 			later = append(later, i)
 			continue
 		}
-		w.logOutcome(ctx, batch[i], r)
+		w.logOutcome(ctx, &batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
-			w.running.wakeFor(next)
+			w.running.wakeFor(*next)
 		}
 		if len(r.Followed) > 0 {
 			w.running.wakeFor(r.Followed...)
@@ -326,16 +331,16 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 }
 
 // next returns the event of a result that may be PENDING.
-func (r SettleResult) next() Event {
+func (r *SettleResult) next() *Event {
 	if r.Successor != nil {
-		return *r.Successor
+		return r.Successor
 	}
-	return r.Event
+	return &r.Event
 }
 
 // soon reports whether an event may be due before the next poll. An event that is due
 // later is not before the mark either.
-func (w *worker) soon(e Event, now time.Time) bool {
+func (w *worker) soon(e *Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }
 
