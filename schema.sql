@@ -36,16 +36,17 @@ CREATE TABLE :"schema".migrations (
 
 -- The users of the events. A host with a users table of its own writes this copy of it in the same transaction.
 CREATE TABLE :"schema".users (
-    id            uuid         NOT NULL,
+    id            uuid PRIMARY KEY,
     first_name    text NOT NULL CHECK (length(first_name) <= 100), -- '' if the user has none
     last_name     text NOT NULL CHECK (length(last_name) <= 100), -- '' if the user has none
     -- NULL if it is not known. If only the year is not known, it is in the year 4, a leap year, which has each day: '0004-02-29'. A
     -- flag could disagree with the date. The check only excludes absurd dates. Whether a date is in the future depends on the user's zone,
     -- so the program checks that.
-    date_of_birth date,
+    date_of_birth date CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31'
+        OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
     -- The IANA name that was given, in the spelling of the zone database.
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
-    attributes    jsonb        NOT NULL DEFAULT '{}', -- facts for handlers, such as a hire date
+    attributes    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'), -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1 CHECK (version >= 1),
     deleted_at    timestamptz,                        -- set if deleted during a delivery: hidden, and removed after the delivery
     created_at    timestamptz  NOT NULL DEFAULT now(),
@@ -56,21 +57,15 @@ CREATE TABLE :"schema".users (
     email         text CHECK (length(email) BETWEEN 1 AND 254),  -- an address as it was given; several users may have the same
     external_id   text COLLATE "C" CHECK (length(external_id) BETWEEN 1 AND 200), -- the host's own id of the user, compared byte by byte
     -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing. A table of
-    -- refusals would cost each claim a join.
-    opt_outs      jsonb,
+    -- refusals would cost each claim a join. The check: an array of objects, whose values are strings.
+    opt_outs      jsonb CHECK (jsonb_typeof(opt_outs) = 'array'
+        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].type()'::jsonpath) <@ '["object"]'::jsonb
+        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].*.type()'::jsonpath) <@ '["string"]'::jsonb),
     -- The names and the address without case, for searches. The program writes them, because what the server takes for the same letter
     -- depends on its locale. '' in rows that another program has inserted: no search by name finds these users.
     folded_name      text COLLATE "C" NOT NULL DEFAULT '', -- the full name
     folded_last_name text COLLATE "C" NOT NULL DEFAULT '',
     folded_email     text COLLATE "C",                     -- NULL if there is no address
-    CONSTRAINT users_pkey PRIMARY KEY (id),
-    CONSTRAINT users_date_of_birth_check
-        CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31' OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
-    CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
-    -- An array of objects, whose values are strings.
-    CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array'
-        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].type()'::jsonpath) <@ '["object"]'::jsonb
-        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].*.type()'::jsonpath) <@ '["string"]'::jsonb),
     CONSTRAINT users_instants_check CHECK (least(created_at, updated_at, deleted_at) >= '0001-01-01 00:00:00+00'
         AND greatest(created_at, updated_at, deleted_at) < '10000-01-01 00:00:00+00')
 );
@@ -85,16 +80,14 @@ CREATE UNIQUE INDEX users_external_id ON :"schema".users (external_id) WHERE ext
 -- Find users by the beginning of their full names and of their last names, and by e-mail address, in upper or lower case. Lists by name
 -- are in the order of the index, so a page reads its own rows only. Indexes of words or trigrams have no such order.
 CREATE INDEX users_full_name ON :"schema".users (folded_name, id) WHERE deleted_at IS NULL;
-
 CREATE INDEX users_last_name ON :"schema".users (folded_last_name, id) WHERE deleted_at IS NULL;
-
 CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_email IS NOT NULL AND deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page (HOT). See docs/adr/0024-live-rows.md.
 CREATE TABLE :"schema".series (
-    id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
-    user_id                uuid         NOT NULL,
+    id                     bigint       PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    user_id                uuid         NOT NULL REFERENCES :"schema".users (id),
     event_type             text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     -- Given by the handler. Empty if the handler has a single series.
     name                   text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
@@ -143,8 +136,6 @@ CREATE TABLE :"schema".series (
     follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
     payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
     forced                 boolean,               -- for a requeued event: whether it is delivered whatever its user refuses; NULL if not
-    CONSTRAINT series_pkey PRIMARY KEY (id),
-    CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
     -- Its index also finds all series of a user.
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
@@ -166,14 +157,12 @@ CREATE INDEX series_open ON :"schema".series (open_user_id) WHERE open_user_id I
 -- it. So a claim that has read the series from before a change cannot lock the old row any more.
 CREATE TABLE :"schema".queue (
     available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release or as ready_at
-    event_id     uuid        NOT NULL,
+    event_id     uuid        PRIMARY KEY, -- its index also finds pages in order of creation, however long the history is
     series_id    bigint      NOT NULL,
     event_type   text COLLATE "C" NOT NULL,
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
     delayed_from timestamptz,
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
-    -- Its index also finds pages of pending events in order of creation, however long the history is.
-    CONSTRAINT queue_pkey PRIMARY KEY (event_id),
     CONSTRAINT queue_instants_check CHECK (least(available_at, delayed_from) >= '0001-01-01 00:00:00+00'
         AND greatest(available_at, delayed_from) < '10000-01-01 00:00:00+00')
 )
@@ -191,12 +180,12 @@ CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_i
 
 -- The events that have ended: COMPLETED, FAILED or CANCELLED. A row is inserted once, never changed, and deleted by pruning.
 CREATE TABLE :"schema".history (
-    id                     uuid         NOT NULL, -- in order of creation; a successor's id is only ordered within its series
+    id                     uuid         PRIMARY KEY, -- in order of creation; a successor's id is only ordered within its series
     user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
     event_type             text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     occurrence_key         text COLLATE "C" NOT NULL,
     key_unit               text NOT NULL DEFAULT '',
-    status                 text NOT NULL,
+    status                 text NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     target_timestamp_utc   timestamptz  NOT NULL,
     target_timestamp_local timestamp    NOT NULL,
     nominal_local          timestamp,
@@ -223,8 +212,6 @@ CREATE TABLE :"schema".history (
     follows_user           boolean,
     payload_made           boolean,
     forced                 boolean,
-    CONSTRAINT history_pkey PRIMARY KEY (id),
-    CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
     CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
     CONSTRAINT history_instants_check CHECK (least(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
@@ -245,7 +232,7 @@ CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NO
 -- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
 -- and has used up no other key since.
 CREATE TABLE :"schema".unplanned (
-    series_id  bigint       NOT NULL,
+    series_id  bigint       PRIMARY KEY,
     user_id    uuid         NOT NULL,
     event_type text COLLATE "C" NOT NULL,
     used_unit  text        NOT NULL DEFAULT '', -- what the next column names
@@ -254,7 +241,6 @@ CREATE TABLE :"schema".unplanned (
     failures   integer     NOT NULL DEFAULT 0 CHECK (failures >= 0), -- attempts to plan that failed
     since      timestamptz NOT NULL DEFAULT now(),
     retry_at   timestamptz NOT NULL DEFAULT now(), -- when a program tries again
-    CONSTRAINT unplanned_pkey PRIMARY KEY (series_id),
     CONSTRAINT unplanned_instants_check CHECK (least(since, retry_at) >= '0001-01-01 00:00:00+00'
         AND greatest(since, retry_at) < '10000-01-01 00:00:00+00')
 );
@@ -264,18 +250,15 @@ CREATE INDEX unplanned_retry ON :"schema".unplanned (event_type, retry_at, user_
 
 -- The idempotency keys of all events, open and ended. Each key belongs to one occurrence.
 CREATE TABLE :"schema".keys (
-    idempotency_key text COLLATE "C" NOT NULL,
-    holders         integer      NOT NULL DEFAULT 1, -- the number of events with the key: one, and its requeued repeats
-    CONSTRAINT keys_pkey PRIMARY KEY (idempotency_key)
+    idempotency_key text COLLATE "C" PRIMARY KEY,
+    holders         integer NOT NULL DEFAULT 1 -- the number of events with the key: one, and its requeued repeats
 );
 
 -- The instant before which idempotency keys may be missing, in one row. Events with earlier instants may have been pruned, with their
 -- keys. An event that is planned for an earlier instant uses the long form of its key.
 CREATE TABLE :"schema".pruning (
-    id     boolean     NOT NULL DEFAULT true, -- always true, so that there is one row
-    before timestamptz NOT NULL,
-    CONSTRAINT pruning_pkey PRIMARY KEY (id),
-    CONSTRAINT pruning_id_check CHECK (id)
+    id     boolean PRIMARY KEY DEFAULT true CHECK (id), -- so that there is one row
+    before timestamptz NOT NULL
 );
 
 INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
@@ -304,7 +287,7 @@ ALTER TABLE :"schema".due_changes REPLICA IDENTITY FULL;
 -- One row per claimed batch. A lease makes the events that it lists PROCESSING, as long as they are at the version at which they were
 -- claimed. The token fences: later writes of the events name it. See docs/adr/0005-token-fence.md.
 CREATE TABLE :"schema".leases (
-    token      uuid        NOT NULL,
+    token      uuid        PRIMARY KEY,
     owner      text NOT NULL CHECK (length(owner) <= 200), -- the process that holds the lease; for information only
     -- The claimed events, as parallel arrays, in reverse order of delivery: so a search for an event that is still held ends early.
     series_ids bigint[]    NOT NULL,
@@ -317,55 +300,48 @@ CREATE TABLE :"schema".leases (
     ahead_since timestamptz,
     program    text,                 -- the program that holds the lease, such as 'birthdayd v0.1.0'; for information only, NULL if unknown
     zone_data  text,                 -- the release of that program's zone data, such as 2026f; NULL if unknown
-    CONSTRAINT leases_pkey PRIMARY KEY (token),
     CONSTRAINT leases_instants_check CHECK (least(claimed_at, expires_at, ahead_since) >= '0001-01-01 00:00:00+00'
         AND greatest(claimed_at, expires_at, ahead_since) < '10000-01-01 00:00:00+00')
 );
 
 -- No compression: ids hardly compress, and the attempt would take a sixth of the time of a claim.
-ALTER TABLE :"schema".leases
-    ALTER COLUMN series_ids SET STORAGE EXTERNAL,
-    ALTER COLUMN event_ids SET STORAGE EXTERNAL,
+ALTER TABLE :"schema".leases ALTER COLUMN series_ids SET STORAGE EXTERNAL, ALTER COLUMN event_ids SET STORAGE EXTERNAL,
     ALTER COLUMN versions SET STORAGE EXTERNAL;
 
 -- The zone rules that the instants of pending events follow, one row per zone. Hosts may have different zone data.
 CREATE TABLE :"schema".zone_rules (
-    zone        text COLLATE "C" NOT NULL CHECK (length(zone) <= 100), -- an IANA name; a link (alias) has a row of its own
+    zone        text COLLATE "C" PRIMARY KEY CHECK (length(zone) <= 100), -- an IANA name; a link (alias) has a row of its own
     fingerprint bigint       NOT NULL, -- of the clock changes in the ten years from the year since on
     since       integer      NOT NULL, -- a year
     version     text NOT NULL CHECK (length(version) <= 100), -- the release of the zone data, such as 2026f; empty if unknown
     recheck     timestamptz,           -- until when events that follow other rules may be stored; NULL if none are expected
-    CONSTRAINT zone_rules_pkey PRIMARY KEY (zone),
     CONSTRAINT zone_rules_recheck_check CHECK (recheck >= '0001-01-01 00:00:00+00' AND recheck < '10000-01-01 00:00:00+00')
 );
 
 -- Marks: zone rules that differ from zone_rules and by which programs with other zone data have planned pending events. A mark is
 -- stored in the transaction of the events. A process that compares rules takes the marks and checks the pending events of their zones.
 CREATE TABLE :"schema".zone_marks (
-    id          bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id          bigint       PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     zone        text COLLATE "C" NOT NULL CHECK (length(zone) <= 100), -- this column and the next ones as in zone_rules
     fingerprint bigint       NOT NULL,
     since       integer      NOT NULL,
-    version     text NOT NULL CHECK (length(version) <= 100),
-    CONSTRAINT zone_marks_pkey PRIMARY KEY (id)
+    version     text NOT NULL CHECK (length(version) <= 100)
 );
 
 -- The event types that are paused: no process claims their events. Each claim reads this table, which is mostly empty. If processes
 -- were notified instead, one that misses the notification would go on.
 CREATE TABLE :"schema".pauses (
-    event_type text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
+    event_type text COLLATE "C" PRIMARY KEY CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT pauses_pkey PRIMARY KEY (event_type),
     CONSTRAINT pauses_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
 );
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
-    name    text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 50), -- 'quiet hours'
+    name    text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) <= 50), -- 'quiet hours'
     value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as '22:00:00-08:00:00'; empty for a program without the setting
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT settings_pkey PRIMARY KEY (name),
     CONSTRAINT settings_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
 );
 
@@ -373,7 +349,7 @@ CREATE TABLE :"schema".settings (
 -- program makes the step, so no role needs the right to write here. Enabling the trail creates the triggers, so a disabled trail costs
 -- nothing.
 CREATE TABLE :"schema".audit (
-    id         bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id         bigint       PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
     -- created, rescheduled, removed, claimed, returned (before it began), released, completed, failed, cancelled; of a user:
     -- opt_outs_changed
@@ -384,12 +360,10 @@ CREATE TABLE :"schema".audit (
     version    integer      NOT NULL, -- the version of the event or the user after the step
     detail     text,                  -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
     actor      text NOT NULL DEFAULT left(session_user::text || ' ' || current_setting('application_name'), 200),
-    principal  text DEFAULT left(nullif(current_setting('almanac.principal', true), ''), 200),         -- who asked for the step
-    CONSTRAINT audit_pkey PRIMARY KEY (id)
+    principal  text DEFAULT left(nullif(current_setting('almanac.principal', true), ''), 200) -- who asked for the step
 );
 
 CREATE INDEX audit_event ON :"schema".audit (event_id);
-
 CREATE INDEX audit_user ON :"schema".audit (user_id);
 
 -- Domain events for other services, while the outbox is enabled. Triggers write a row in the transaction of the change, whichever
@@ -397,7 +371,7 @@ CREATE INDEX audit_user ON :"schema".audit (user_id);
 CREATE TABLE :"schema".outbox (
     -- A transaction locks the user or series that it changes until it commits, so a later change of the same row has a greater number.
     -- Otherwise, numbers of different transactions are not in the order of their commits.
-    sequence       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    sequence       bigint      PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     id             uuid        NOT NULL DEFAULT gen_random_uuid(), -- unlike a number, never used again after a failover that lost commits
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -408,8 +382,7 @@ CREATE TABLE :"schema".outbox (
     event_type     text COLLATE "C",
     version        integer     NOT NULL, -- the version of the user or the event after the change
     old_timezone   text,                 -- of user_timezone_changed, and NULL otherwise
-    new_timezone   text,
-    CONSTRAINT outbox_pkey PRIMARY KEY (sequence)
+    new_timezone   text
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -422,7 +395,7 @@ CREATE INDEX outbox_user ON :"schema".outbox (user_id);
 -- read the rows numbered up to last that are in the snapshot reading and not in seen. Transaction ids mean nothing on another server,
 -- such as one that a dump was restored on. There a consumer has read nothing.
 CREATE TABLE :"schema".outbox_consumers (
-    name     text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
+    name     text COLLATE "C" PRIMARY KEY CHECK (length(name) <= 100),
     seen     pg_snapshot  NOT NULL,
     low      bigint       NOT NULL, -- the least number of transactions whose ids are past the end of seen
     reading  pg_snapshot  NOT NULL,
@@ -430,7 +403,6 @@ CREATE TABLE :"schema".outbox_consumers (
     last     bigint       NOT NULL,
     moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     server   bigint       NOT NULL DEFAULT (pg_control_system()).system_identifier, -- to which the transaction ids belong
-    CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name),
     CONSTRAINT outbox_consumers_moved_at_check CHECK (moved_at >= '0001-01-01 00:00:00+00' AND moved_at < '10000-01-01 00:00:00+00')
 )
 WITH (fillfactor = 50);
@@ -460,11 +432,7 @@ SELECT
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
-    SELECT
-        x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
-        x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced, x.key_instant,
-        x.key_unit, x.nominal_local, x.ready_at
+    SELECT x.*
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -502,7 +470,6 @@ END
 $$;
 
 CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
-
 CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
 -- Versions and counters begin low and rise step by step. So they never reach the greatest integer, and no statement that adds to the
