@@ -33,35 +33,29 @@ FROM people,
     (SELECT ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth', 'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) f (family)
 ) x (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at);
 
--- Ended birthdays, a year after the other. One of a hundred failed, and one of two hundred was cancelled.
+-- Ended birthdays, a year after the other, and then the last anniversaries. One birthday of a hundred failed, and one of two hundred was
+-- cancelled.
 DO $$
 BEGIN
-    FOR ago IN REVERSE 8..1 LOOP
+    FOR ago IN REVERSE 8..0 LOOP
         INSERT INTO almanac.history (
             id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
             idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count, claim_count, crash_count,
             version, created_at, updated_at)
-        SELECT pg_temp.uuid7((extract(epoch FROM ended - interval '1 year') * 1000)::bigint), user_id, 'BIRTHDAY', due_key - ago, kind, ended,
+        SELECT pg_temp.uuid7((extract(epoch FROM ended - interval '1 year') * 1000)::bigint), user_id,
+            CASE ago WHEN 0 THEN 'ANNIVERSARY' ELSE 'BIRTHDAY' END, due_key - greatest(ago, 1), kind, ended,
             ended AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || ago), 16),
-            '{"message": "Hey, it''s your birthday"}', 1, user_id, CASE kind WHEN 'COMPLETED' THEN ended + interval '200 ms' END,
+            '{"message": "Hey, it''s your day"}', 1, user_id, CASE kind WHEN 'COMPLETED' THEN ended + interval '200 ms' END,
             CASE WHEN kind <> 'COMPLETED' THEN (ARRAY['HTTP 404', 'HTTP 410', 'HTTP 503: try again later', 'dial tcp: connection refused'])[1 + n % 4] END,
             0, 1, 0, 3, ended - interval '1 year', ended + interval '200 ms'
         FROM people,
-            LATERAL (SELECT ((due AT TIME ZONE zone) - ago * interval '1 year') AT TIME ZONE zone) e (ended),
-            LATERAL (SELECT CASE abs(hashint8(n * 10 + ago)) % 200 WHEN 0 THEN 'FAILED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'CANCELLED' ELSE 'COMPLETED' END) k (kind);
+            LATERAL (SELECT ((due AT TIME ZONE zone) - CASE ago WHEN 0 THEN interval '300 days' ELSE ago * interval '1 year' END) AT TIME ZONE zone) a (about),
+            LATERAL (SELECT CASE ago WHEN 0 THEN least(about, now() - interval '1 day') ELSE about END) e (ended),
+            LATERAL (SELECT CASE WHEN ago = 0 THEN 'COMPLETED' ELSE (ARRAY['FAILED', 'FAILED', 'CANCELLED'])[1 + abs(hashint8(n * 10 + ago)) % 200] END) k (unusual),
+            LATERAL (SELECT coalesce(unusual, 'COMPLETED')) c (kind)
+        WHERE ago > 0 OR n % 2 = 1;
     END LOOP;
 END $$;
-
-INSERT INTO almanac.history (
-    id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, idempotency_key,
-    delivery_payload, user_version, lease_token, executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at)
-SELECT pg_temp.uuid7((extract(epoch FROM ended - interval '1 year') * 1000)::bigint), user_id, 'ANNIVERSARY', due_key - 1, 'COMPLETED', ended,
-    ended AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || 'last'), 16),
-    '{"message": "Ten years!"}', 1, user_id, ended, 0, 1, 0, 3, ended - interval '1 year', ended
-FROM people,
-    LATERAL (SELECT ((due AT TIME ZONE zone) - interval '300 days') AT TIME ZONE zone) a (about),
-    LATERAL (SELECT least(about, now() - interval '1 day')) e (ended)
-WHERE n % 2 = 1;
 
 INSERT INTO almanac.series (
     user_id, event_type, name, current_user_version, used_unit, used_key, used_nominal, used_local, event_id, occurrence_key, key_unit,
