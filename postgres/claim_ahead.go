@@ -15,9 +15,7 @@ import (
 func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.ConfirmResult, error) {
 	var confirmed almanac.ConfirmResult
 	type event = almanac.Event
-	args := seriesArgs(events)
-	args["users"] = uuids(column(events, func(e event) uuid.UUID { return e.UserID }))
-	args["types"] = column(events, func(e event) string { return e.Type })
+	args := namesOf(events)
 	args["ids"] = uuids(column(events, func(e event) uuid.UUID { return e.ID }))
 	args["versions"] = column(events, func(e event) int { return claimedAs(e).version })
 	err := s.do(ctx, "confirm", func(ctx context.Context, db DB) error {

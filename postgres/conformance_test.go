@@ -54,7 +54,7 @@ type trapped struct {
 }
 
 // sources are the files with SQL.
-var sources = []string{"../schema.sql", "queries/*.sql", "*.go"}
+var sources = []string{"../schema.sql", "queries/*.sql", "parts/*.sql", "*.go"}
 
 func newTrapped(t *testing.T) *trapped {
 	t.Helper()

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 	var e almanac.Event
 	err := s.do(ctx, "find event", func(ctx context.Context, db DB) (err error) {
-		e, err = one(ctx, db, s.statements.Event, pgx.StrictNamedArgs{"id": id}, scanEvents())
+		e, err = one(ctx, db, s.statements.Events, pgx.StrictNamedArgs{"ids": []uuid.UUID{id}}, scanEvents())
 		return missing(err, "event", id)
 	})
 	return e, err
@@ -83,12 +84,12 @@ const updateLease = time.Minute
 func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (almanac.Event, error) {
 	var stored almanac.Event
 	err := s.transact(ctx, "update event", func(ctx context.Context, tx pgx.Tx) error {
-		id := pgx.StrictNamedArgs{"id": e.ID}
-		series, err := all(ctx, tx, s.statements.LockEvent, id, pgx.RowTo[int64])
+		id := pgx.StrictNamedArgs{"ids": []uuid.UUID{e.ID}}
+		series, err := all(ctx, tx, s.statements.LockEvent, pgx.StrictNamedArgs{"id": e.ID}, pgx.RowTo[int64])
 		if err != nil {
 			return err
 		}
-		was, err := one(ctx, tx, s.statements.Event, id, scanEvents())
+		was, err := one(ctx, tx, s.statements.Events, id, scanEvents())
 		if err != nil {
 			return missing(err, "event", e.ID)
 		}
@@ -113,7 +114,7 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 		if err := s.replace(ctx, tx, c, now); err != nil {
 			return err
 		}
-		if stored, err = one(ctx, tx, s.statements.Event, id, scanEvents()); err != nil {
+		if stored, err = one(ctx, tx, s.statements.Events, id, scanEvents()); err != nil {
 			return err
 		}
 		return s.hint(ctx, tx, []almanac.Event{stored})
@@ -195,20 +196,23 @@ func scanMissed(row pgx.CollectableRow) (almanac.Missed, error) {
 	return m, err
 }
 
-// Requeued returns the ids of those of the events that were requeued before.
+// Requeued returns the ids of those of the events that were requeued before: an event that repeats another has
+// a series of its own, which stays.
 func (s *Store) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	args := seriesArgs(column(events, func(e almanac.Event) almanac.Event {
-		e.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID} // as that of its repeat
+	repeats := column(events, func(e almanac.Event) almanac.Event {
+		e.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID}
 		return e
-	}))
-	args["ids"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
-	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
-	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
-	err = s.do(ctx, "find requeued events", func(ctx context.Context, db DB) (err error) {
-		requeued, err = all(ctx, db, s.statements.Requeued, args, scanID)
+	})
+	err = s.do(ctx, "find requeued events", func(ctx context.Context, db DB) error {
+		stored, err := all(ctx, db, s.statements.SeriesKeys, namesOf(repeats), scanSeriesKeys)
+		for _, e := range repeats {
+			if slices.ContainsFunc(stored, func(k seriesKeys) bool { return k.user == e.UserID && k.series == almanac.SeriesOf(e) }) {
+				requeued = append(requeued, e.ID)
+			}
+		}
 		return err
 	})
 	return requeued, err

@@ -29,7 +29,6 @@ type statements struct {
 	EndEmptyLeases      string
 	EndLeases           string
 	EndWaiting          string
-	Event               string
 	Events              string
 	Find                string
 	FindMissed          string
@@ -51,6 +50,7 @@ type statements struct {
 	Leases              string
 	ListLeases          string
 	LockEvent           string
+	LockFree            string
 	LockHeld            string
 	LockPending         string
 	LockQueue           string
@@ -64,14 +64,12 @@ type statements struct {
 	Missed              string
 	MoveConsumer        string
 	MoveEvents          string
-	MoveInstants        string
 	MoveToLeases        string
 	NewEvents           string
 	Notify              string
 	Now                 string
 	Offsets             string
 	OffsetsSession      string
-	OpenEvents          string
 	OutboxLow           string
 	OutboxSnapshot      string
 	PageUsers           string
@@ -91,7 +89,6 @@ type statements struct {
 	RemoveHiddenUsers   string
 	Renew               string
 	RequeueEvents       string
-	Requeued            string
 	ResetOutbox         string
 	Resume              string
 	RetriesEvents       string
@@ -137,7 +134,7 @@ type statements struct {
 	ZoneRules           string
 }
 
-//go:embed queries/*.sql
+//go:embed queries/*.sql parts/*.sql
 var queries embed.FS
 
 // leaseHolds is the condition that lease l still holds an event. OFFSET 0 makes the planner look up
@@ -206,12 +203,14 @@ func load(schema string) (statements, error) {
 // specifications. It reads the files once, because hosts open a store for each of their
 // transactions.
 var templates = sync.OnceValues(func() (t statements, err error) {
+	stored, err := queries.ReadFile("parts/as_stored.sql")
 	fill := strings.NewReplacer(
 		":event", list(new(eventRow).cells(false), cell.column),
 		":claimed", list(new(eventRow).cells(true), cell.column),
 		":user", list(new(userRow).cells(), cell.column),
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
+		":renewed", list(renewed(), newColumn.column), ":excluded.renewed", list(renewed(), newColumn.excluded),
 		":used_others", usedOthers, ":used", usedText,
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":quarter_of_s", quarterOf,
@@ -223,7 +222,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		if failed != nil {
 			err = failed
 		}
-		return fill.Replace(named(field, string(text)))
+		return fill.Replace(strings.Replace(named(field, string(text)), ":as_stored", withoutHead(string(stored)), 1))
 	})
 	return t, err
 })
@@ -255,10 +254,15 @@ func fileOf(field string) string { return "queries/" + nameOf(field) + ".sql" }
 // place of the comment at its beginning, so that pg_stat_activity and pg_stat_statements tell the
 // statements apart.
 func named(field, text string) string {
+	return "/* almanac " + nameOf(field) + " */ " + withoutHead(text)
+}
+
+// withoutHead returns the text of a file without the comment at its beginning.
+func withoutHead(text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return "/* almanac " + nameOf(field) + " */ " + strings.TrimSpace(text)
+	return strings.TrimSpace(text)
 }
 
 func quoted(schema string) string { return pgx.Identifier{schema}.Sanitize() }

@@ -65,10 +65,7 @@ func (s *Store) unshownKeys(ctx context.Context, tx pgx.Tx, events []almanac.Eve
 		return nil, nil
 	}
 	type event = almanac.Event
-	args := seriesArgs(events)
-	args["user_ids"] = uuids(column(events, func(e event) uuid.UUID { return e.UserID }))
-	args["types"] = column(events, func(e event) string { return e.Type })
-	stored, err := all(ctx, tx, s.statements.SeriesKeys, args, scanSeriesKeys)
+	stored, err := all(ctx, tx, s.statements.SeriesKeys, namesOf(events), scanSeriesKeys)
 	return slices.DeleteFunc(stored, func(k seriesKeys) bool {
 		i := slices.IndexFunc(events, func(e event) bool { return e.UserID == k.user && almanac.SeriesOf(e) == k.series })
 		return k.open || !k.used.Has(events[i].Occurrence().Occurrence) || slices.Equal(known(events[i])[k.series], k.used)
@@ -83,7 +80,7 @@ func (s *Store) UsedKeys(ctx context.Context, userID uuid.UUID, list []almanac.S
 		var batch pgx.Batch
 		batch.Queue(s.statements.User, pgx.StrictNamedArgs{"id": userID})
 		batch.Queue(s.statements.SeriesKeys, pgx.StrictNamedArgs{
-			"user_ids": uuids(slices.Repeat([]uuid.UUID{userID}, len(list))),
+			"users":    uuids(slices.Repeat([]uuid.UUID{userID}, len(list))),
 			"types":    column(list, func(one almanac.Series) string { return one.Type }),
 			"names":    column(list, func(one almanac.Series) string { return one.Name }),
 			"detached": column(list, func(one almanac.Series) string { return one.Detached }),

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +99,8 @@ func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamed
 		return d, err
 	}
 	d.Removed = len(removed)
-	d.InFlight, err = all(ctx, tx, s.statements.OpenEvents, args, scanID)
+	d.InFlight, err = all(ctx, tx, s.statements.LockSeries, args, scanID)
+	slices.SortFunc(d.InFlight, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	return d, err
 }
 

@@ -40,10 +40,15 @@ func (s *Store) lockWanted(ctx context.Context, tx pgx.Tx, events []almanac.Even
 	if len(events) == 0 {
 		return nil, nil
 	}
+	return all(ctx, tx, s.statements.LockWanted, namesOf(events), scanID)
+}
+
+// namesOf returns the arguments that name the series of events.
+func namesOf(events []almanac.Event) pgx.StrictNamedArgs {
 	args := seriesArgs(events)
 	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
 	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
-	return all(ctx, tx, s.statements.LockWanted, args, scanID)
+	return args
 }
 
 // seriesArgs returns the arguments that, with user and type, name the series of events.
@@ -63,10 +68,17 @@ type newColumn struct {
 
 func (c newColumn) column() string   { return c.name }
 func (c newColumn) argument() string { return "@" + c.name + "::" + c.array }
+func (c newColumn) excluded() string { return "excluded." + c.name }
 
-// newEvent lists the columns that a new event fills. Statements that write to an existing series list
-// the columns that change: insert_events.sql, move_events.sql, and settle_ended.sql, where a
-// successor can be absent. The cases "Fields" of conformance.TestRepository find a column that one of
+// renewed returns the columns of a new event that change in a series that exists.
+func renewed() []newColumn {
+	return slices.DeleteFunc(slices.Clone(newEvent), func(c newColumn) bool {
+		return slices.Contains([]string{"user_id", "event_type", "name", "detached", "origin", "forced"}, c.name)
+	})
+}
+
+// newEvent lists the columns that a new event fills. Other statements that write to an existing series list
+// the columns that change: move_events.sql, and settle_ended.sql, where a successor can be absent. The cases "Fields" of conformance.TestRepository find a column that one of
 // these statements lacks.
 var newEvent = []newColumn{
 	{"event_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.ID) })},
@@ -155,6 +167,21 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	if len(events) == 0 {
 		return nil, nil
 	}
+	moved, err := s.moveRows(ctx, tx, events)
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(events, moved, -1); err != nil {
+		return nil, err
+	}
+	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
+		return nil, err
+	}
+	return s.waiting(ctx, tx, events, moved)
+}
+
+// moveRows changes the targets of pending events, and returns the ids of those that it changed.
+func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]uuid.UUID, error) {
 	type event = almanac.Event
 	args := seriesArgs(events)
 	maps.Copy(args, pgx.StrictNamedArgs{
@@ -168,17 +195,7 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
 	})
-	moved, err := all(ctx, tx, s.statements.MoveEvents, args, scanID)
-	if err != nil {
-		return nil, err
-	}
-	if err := complete(events, moved, -1); err != nil {
-		return nil, err
-	}
-	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
-		return nil, err
-	}
-	return s.waiting(ctx, tx, events, moved)
+	return all(ctx, tx, s.statements.MoveEvents, args, scanID)
 }
 
 // remove deletes pending events, all or none, and returns them as they were.

@@ -168,11 +168,14 @@ func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved [
 func (s *Store) moveTogether(ctx context.Context, events []almanac.Event) (moved []almanac.Event, err error) {
 	type event = almanac.Event
 	err = s.transact(ctx, "move events", func(ctx context.Context, tx pgx.Tx) (err error) {
-		ids, err := all(ctx, tx, s.statements.MoveInstants, pgx.StrictNamedArgs{
+		free, err := all(ctx, tx, s.statements.LockFree, pgx.StrictNamedArgs{
 			"ids":      uuids(column(events, func(e event) uuid.UUID { return e.ID })),
-			"versions": column(events, func(e event) int { return e.Version }),
-			"due":      column(events, func(e event) time.Time { return e.Due }),
+			"versions": column(events, func(e event) int { return e.Version - 1 }),
 		}, scanID)
+		if err != nil || len(free) == 0 {
+			return err
+		}
+		ids, err := s.moveRows(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e event) bool { return !slices.Contains(free, e.ID) }))
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@
 --   @due timestamptz[] · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
--- the series, and has checked that the events were never claimed. The caller undoes the transaction when an event is missing.
+-- the series, and has checked that the events were never claimed. An edit undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(

@@ -1,5 +1,0 @@
--- Find an event.
---   @id uuid
-SELECT :event
-FROM :"schema".events e
-WHERE e.id = @id
