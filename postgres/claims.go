@@ -36,7 +36,8 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 	}
 	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
 		defer rows.Close()
-		claim, more = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}, false
+		likely := min(r.Limit, int(s.earlier.claimed.Load()))
+		claim, more = almanac.ClaimResult{Events: slices.Grow([]almanac.Event(nil), likely), Users: make(map[uuid.UUID]almanac.User, likely)}, false
 		var row claimedRow
 		for targets := row.targets(); rows.Next(); {
 			if more = rows.RawValues()[claimedID] == nil; more {
@@ -55,6 +56,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 			}
 			claim.Events, claim.Users[user.ID] = append(claim.Events, e), user
 		}
+		s.earlier.claimed.Store(int64(len(claim.Events)))
 		claim.At, claim.Reached, claim.Query = row.at.UTC(), row.reached.UTC(), time.Since(asked)
 		return rows.Err()
 	})
@@ -145,7 +147,7 @@ type lease struct {
 
 // targets returns the destinations for the clock and a lease, for Scan.
 func (l *lease) targets(now *time.Time) []any {
-	return []any{now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead}
+	return []any{now, rawID(&l.token), &l.series, (*rawIDs)(&l.ids), &l.versions, &l.ahead}
 }
 
 // releaseResult is the result of releasing the events of leases.

@@ -102,8 +102,8 @@ func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]alma
 // the id or the external id is taken.
 func (s *Store) insertOne(ctx context.Context, tx pgx.Tx, keys keys, p almanac.UserWithEvents) (results []almanac.CreateUserResult, err error) {
 	list := []almanac.UserWithEvents{p}
-	events, err := keys.choose(ctx, tx, p.Events)
-	if err != nil {
+	events := slices.Clone(p.Events)
+	if err := keys.choose(ctx, tx, events); err != nil {
 		return nil, err
 	}
 	var batch pgx.Batch
@@ -219,8 +219,8 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 	if len(events) == 0 {
 		return nil, nil
 	}
-	events, err := keys.choose(ctx, tx, events)
-	if err != nil {
+	events = slices.Clone(events)
+	if err := keys.choose(ctx, tx, events); err != nil {
 		return nil, err
 	}
 	stored, err := s.insertRows(ctx, tx, s.statements.InsertFirstEvents, newEventArgs(events))

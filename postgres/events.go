@@ -110,7 +110,8 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 		if err != nil {
 			return err
 		}
-		c := change{series: series[0], was: was, is: e, ended: u.Timezone.WallTime(now)}
+		is := e // which replace changes, and the transaction may be repeated
+		c := change{series: series[0], was: &was, is: &is, ended: u.Timezone.WallTime(now)}
 		if err := s.replace(ctx, tx, c, now); err != nil {
 			return err
 		}
@@ -131,7 +132,7 @@ func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change, now time.Time)
 		return s.lease(ctx, tx, c)
 	}
 	c.is.Version, c.is.Unplanned = c.was.Version+1, false
-	_, err := s.change(ctx, tx, []almanac.Event{c.is}, c.ended)
+	_, err := s.change(ctx, tx, []almanac.Event{*c.is}, c.ended)
 	return err
 }
 

@@ -25,7 +25,7 @@ const soon = time.Minute
 // stored can be claimed soon. Otherwise it sends nothing to the database. The database leaves
 // the hint out while its queue of notifications is half full.
 func (s *Store) hint(ctx context.Context, tx pgx.Tx, stored []almanac.Event) error {
-	if !s.worthAHint(stored) {
+	if !slices.ContainsFunc(stored, func(e almanac.Event) bool { return s.worthAHint(&e) }) {
 		return nil
 	}
 	_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
@@ -36,12 +36,10 @@ func (s *Store) notification(payload string) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{"channel": s.channel(), "payload": payload}
 }
 
-// worthAHint reports whether any of the events, which were just stored, can be claimed soon by
-// the database clock, and the store sends hints.
-func (s *Store) worthAHint(stored []almanac.Event) bool {
-	return !s.pollOnly && slices.ContainsFunc(stored, func(e almanac.Event) bool {
-		return e.Status == almanac.Pending && e.AvailableAt.Before(e.UpdatedAt.Add(soon))
-	})
+// worthAHint reports whether an event, which was just stored, can be claimed soon by the database
+// clock, and the store sends hints.
+func (s *Store) worthAHint(e *almanac.Event) bool {
+	return !s.pollOnly && e.Status == almanac.Pending && e.AvailableAt.Before(e.UpdatedAt.Add(soon))
 }
 
 // longestName is the greatest length of a name, and so of a channel, in PostgreSQL, in bytes.

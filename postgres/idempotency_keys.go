@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,10 +37,10 @@ func keyTaken(err error) bool {
 	return errors.As(err, &refusal) && refusal.ConstraintName == "keys_pkey"
 }
 
-// choose returns the events, each with an idempotency key of its own. The key is the short form,
-// unless another occurrence has that key. The other occurrence may be stored, in this list, or
-// perhaps pruned. Then the key is the long form.
-func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+// choose gives each of the events an idempotency key of its own. The key is the short form, unless
+// another occurrence has that key. The other occurrence may be stored, in this list, or perhaps
+// pruned. Then the key is the long form.
+func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) error {
 	taken := make(map[string]bool, len(events))
 	if k.lookUp {
 		var candidates []string
@@ -50,7 +49,7 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		}
 		stored, err := all(ctx, tx, k.statements.TakenKeys, pgx.StrictNamedArgs{"keys": candidates}, pgx.RowTo[string])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, key := range stored {
 			taken[key] = true
@@ -58,18 +57,16 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	}
 	pruned, err := k.pruned(ctx, tx, events)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	events = slices.Clone(events)
-	for i, e := range events {
-		key := e.IdempotencyKey
-		if taken[key.String()] || pruned[e.Due] {
-			key = e.LongKey()
+	for i := range events {
+		e := &events[i]
+		if taken[e.IdempotencyKey.String()] || pruned[e.Due] {
+			e.IdempotencyKey = e.LongKey()
 		}
-		taken[key.String()] = true
-		events[i].IdempotencyKey = key
+		taken[e.IdempotencyKey.String()] = true
 	}
-	return events, nil
+	return nil
 }
 
 // pruned returns the instants of the events for which other events may have been pruned: it is not
@@ -78,9 +75,9 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 func (k keys) pruned(ctx context.Context, tx pgx.Tx, events []almanac.Event) (map[time.Time]bool, error) {
 	var instants []time.Time
 	now := time.Now()
-	for _, e := range events {
-		if e.Due.Before(now) {
-			instants = append(instants, e.Due)
+	for i := range events {
+		if due := events[i].Due; due.Before(now) {
+			instants = append(instants, due)
 		}
 	}
 	if len(instants) == 0 {

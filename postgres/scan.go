@@ -28,6 +28,22 @@ func (c cell) target() any    { return c.into }
 // would pass the id as a text.
 func rawID(id *uuid.UUID) *[16]byte { return (*[16]byte)(id) }
 
+// rawIDs is the destination for an array of ids, each as rawID receives it.
+type rawIDs []uuid.UUID
+
+var _ pgtype.ArraySetter = (*rawIDs)(nil)
+
+// SetDimensions is called by pgx.
+func (a *rawIDs) SetDimensions(dimensions []pgtype.ArrayDimension) error {
+	return (*pgtype.FlatArray[uuid.UUID])(a).SetDimensions(dimensions)
+}
+
+// ScanIndex is called by pgx.
+func (a rawIDs) ScanIndex(i int) any { return rawID(&a[i]) }
+
+// ScanIndexType is called by pgx.
+func (a rawIDs) ScanIndexType() any { return new([16]byte) }
+
 // repeated has texts that occur often in a result, such as zones, so that each is allocated once. It
 // is limited, because a column may have other texts in every row. The zero value is ready for use.
 type repeated struct{ seen map[string]string }
@@ -261,7 +277,9 @@ func (r *userRow) value() (almanac.User, error) {
 	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orZero(r.locale), orZero(r.email), orZero(r.external), orZero(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	if r.optOuts != nil {
-		err = json.Unmarshal([]byte(*r.optOuts), &u.OptOuts)
+		var optOuts []almanac.OptOut // not &u.OptOuts: each user would be on the heap
+		err = json.Unmarshal([]byte(*r.optOuts), &optOuts)
+		u.OptOuts = optOuts
 	}
 	return u, err
 }
@@ -321,7 +339,9 @@ func formatOptOuts(all []almanac.OptOut) string {
 // parsePolicies parses the value of the column.
 func parsePolicies(s string) calendar.Policies {
 	var parts [4]string
-	copy(parts[:], strings.Split(s, ","))
+	for i := range parts {
+		parts[i], s, _ = strings.Cut(s, ",")
+	}
 	return calendar.Policies{
 		Gap: calendar.GapPolicy(parts[0]), Fold: calendar.FoldPolicy(parts[1]),
 		LeapDay: calendar.LeapDayPolicy(parts[2]), MonthEnd: calendar.MonthEndPolicy(parts[3]),

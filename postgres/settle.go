@@ -138,6 +138,7 @@ type settling struct {
 	series map[claimed]int64          // the series of the events that the leases list as they were claimed
 	latest map[uuid.UUID]int          // the version of each event at its latest claim
 	marks  []calendar.ZoneRules       // rules of successors that differ from the stored rules
+	next   []almanac.Event            // successors in the series of their events, in the order of the changes that point to them
 	now    time.Time
 }
 
@@ -166,10 +167,10 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 	if free, err := t.lockWanted(ctx, changes); err != nil {
 		return nil, err
 	} else if !free {
-		t.settled[changes[0].index].Err = almanac.ErrLocked
+		t.settled[changes[0].index] = almanac.SettleResult{Err: almanac.ErrLocked}
 		return nil, nil
 	}
-	if err := t.name(ctx, changes); err != nil {
+	if err := t.name(ctx); err != nil {
 		return nil, err
 	}
 	stored, err := t.store(ctx, changes, indexes)
@@ -178,10 +179,10 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 	}
 	for _, c := range changes {
 		if !stored[c.was.ID] {
-			rest = append(rest, c.index)
+			rest, t.settled[c.index] = append(rest, c.index), almanac.SettleResult{}
 			continue
 		}
-		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled, FollowErr: c.lostErr}
+		t.settled[c.index] = almanac.SettleResult{Event: *c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled, FollowErr: c.lostErr}
 		if err := t.storeOthers(ctx, c); err != nil {
 			return nil, err
 		}
@@ -198,7 +199,7 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 // users first.
 func (t *settling) read(ctx context.Context, indexes []int) (err error) {
 	wanted := make(map[claimed]bool, len(indexes))
-	var users, tokens []uuid.UUID
+	users, tokens := make([]uuid.UUID, 0, len(indexes)), make([]uuid.UUID, 0, len(indexes))
 	for _, i := range indexes {
 		e := t.settlements[i].Event
 		wanted[claimedAs(e)] = true
@@ -315,8 +316,8 @@ func (t *settling) recogniseNew(ctx context.Context, indexes []int) error {
 		if !exists || !ended.Status.Terminal() {
 			continue
 		}
-		c := &change{was: s.Event}
-		c.plan(s, u, ended.UpdatedAt)
+		c := &change{was: &s.Event}
+		t.plan(c, s, u, ended.UpdatedAt)
 		if c.next == nil && len(c.follow) == 0 {
 			continue
 		}

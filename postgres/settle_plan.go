@@ -19,7 +19,7 @@ import (
 type change struct {
 	index   int // of the settlement in the batch
 	series  int64
-	was, is almanac.Event
+	was, is *almanac.Event    // in the settlement, and in its result
 	ended   calendar.WallTime // what clocks in the user's zone show now; of a deleted user any time
 	user    pgtype.Int4       // the version that the user must still be at; NULL if any version is accepted
 	next    *almanac.Event    // the successor in the same series
@@ -39,8 +39,9 @@ type change struct {
 // does, so that they cannot deadlock.
 func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int, err error) {
 	seen, seenAlone := make(map[uuid.UUID]bool, len(indexes)), make(map[uuid.UUID]bool)
-	changes = make([]*change, 0, len(indexes))
-	for _, i := range indexes {
+	changes, t.next = make([]*change, 0, len(indexes)), make([]almanac.Event, 0, len(indexes))
+	list := make([]change, len(indexes))
+	for k, i := range indexes {
 		s := &t.settlements[i]
 		claim := claimedAs(s.Event)
 		series, held := t.series[claim]
@@ -71,7 +72,9 @@ func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int,
 			t.settled[i].Err = err
 			continue
 		}
-		c := &change{index: i, series: series, was: s.Event, is: asStored(is, t.now), ended: s.Event.Wall}
+		c, planned := &list[k], len(t.next)
+		t.settled[i].Event = asStored(is, t.now)
+		*c = change{index: i, series: series, was: &s.Event, is: &t.settled[i].Event, ended: s.Event.Wall}
 		if user != nil {
 			c.ended = user.Timezone.WallTime(t.now)
 		}
@@ -79,9 +82,10 @@ func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int,
 			c.user = int4(user.Version)
 		}
 		if user != nil && is.Status.Terminal() {
-			c.plan(s, *user, t.now)
+			t.plan(c, s, *user, t.now)
 		}
 		if len(c.wanted()) > 0 && (!t.locked || len(indexes) > 1) {
+			t.next = t.next[:planned]
 			alone, seenAlone[s.Event.ID] = append(alone, i), true
 			continue
 		}
@@ -128,10 +132,10 @@ func (t *settling) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 }
 
 // plan calls the settlement's functions for the successor and the follow-ups of an event that ends.
-func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
+func (t *settling) plan(c *change, s *almanac.Settlement, u almanac.User, now time.Time) {
 	if s.Next != nil {
 		next, err := s.Next(u, now)
-		c.succeed(next, err, now)
+		t.succeed(c, next, err, now)
 	}
 	if s.Follow == nil {
 		return
@@ -142,19 +146,23 @@ func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 }
 
 // succeed stores a planned successor in c. A successor whose occurrence is used up is dropped.
-func (c *change) succeed(e almanac.Event, err error, now time.Time) {
+func (t *settling) succeed(c *change, e almanac.Event, err error, now time.Time) {
 	switch {
 	case errors.Is(err, calendar.ErrNoOccurrence):
 	case err != nil:
 		c.planErr = err
 		stalled := c.was.Stalled(err, now)
 		c.stalled = &stalled
-	case e.UserID != c.was.UserID || almanac.SeriesOf(e) != almanac.SeriesOf(c.was):
-		c.other = &e
+	case e.UserID != c.was.UserID || almanac.SeriesOf(e) != almanac.SeriesOf(*c.was):
+		other := e // a copy, so that no other successor is on the heap
+		c.other = &other
 	default:
-		used := c.was.UsedBefore.With(almanac.UsedKey{Unit: c.was.KeyUnit, Key: c.was.OccurrenceKey})
-		if k, ok := used.Of(e.KeyUnit); !ok || e.OccurrenceKey > k.Key {
-			c.next = &e
+		if e.KeyUnit == c.was.KeyUnit && e.OccurrenceKey <= c.was.OccurrenceKey {
+			return
+		}
+		if used, ok := c.was.UsedBefore.Of(e.KeyUnit); !ok || e.OccurrenceKey > used.Key {
+			t.next = append(t.next, e)
+			c.next = &t.next[len(t.next)-1]
 		}
 	}
 }
@@ -169,22 +177,13 @@ func asStored(e almanac.Event, now time.Time) almanac.Event {
 }
 
 // name sets the idempotency keys of the successors.
-func (t *settling) name(ctx context.Context, changes []*change) error {
-	var successors []almanac.Event
-	for _, c := range changes {
-		if c.next != nil {
-			successors = append(successors, *c.next)
-		}
-	}
-	t.marks = marksOf(successors)
-	named, err := t.keys.choose(ctx, t.tx, successors)
-	if err != nil {
+func (t *settling) name(ctx context.Context) error {
+	t.marks = marksOf(t.next)
+	if err := t.keys.choose(ctx, t.tx, t.next); err != nil {
 		return err
 	}
-	for _, c := range changes {
-		if c.next != nil {
-			*c.next, named = born(named[0], t.now), named[1:]
-		}
+	for i := range t.next {
+		t.next[i] = born(t.next[i], t.now)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,10 +27,8 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	var statements pgx.Batch
 	stored = make(map[uuid.UUID]bool, len(changes))
 	note := func(rows pgx.Rows) error {
-		ids, err := pgx.CollectRows(rows, scanID)
-		for _, id := range ids {
-			stored[id] = true
-		}
+		var id uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{rawID(&id)}, func() error { stored[id] = true; return nil })
 		return err
 	}
 	if len(ended) > 0 {
@@ -46,7 +45,7 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	if len(t.marks) > 0 {
 		statements.Queue(t.statements.MarkZones, markArgs(t.marks))
 	}
-	if t.worthAHint(pendingAfter(changes)) {
+	if slices.ContainsFunc(changes, func(c *change) bool { return t.worthAHint(c.last()) }) {
 		statements.Queue(t.statements.Notify, t.notification(hintPayload))
 	}
 	return stored, t.tx.SendBatch(ctx, &statements).Close()
@@ -63,18 +62,12 @@ func stalledRows(ended []*change) []stalledRow {
 	return rows
 }
 
-// pendingAfter returns the events that are PENDING after the changes.
-func pendingAfter(changes []*change) []almanac.Event {
-	var events []almanac.Event
-	for _, c := range changes {
-		switch {
-		case c.next != nil:
-			events = append(events, *c.next)
-		case c.is.Status == almanac.Pending:
-			events = append(events, c.is)
-		}
+// last returns the event that is the last of its series after the change.
+func (c *change) last() *almanac.Event {
+	if c.next != nil {
+		return c.next
 	}
-	return events
+	return c.is
 }
 
 // endedArgs returns the arguments for events that end. A value of a successor that equals that of its
@@ -108,12 +101,18 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 		return nominal, nominal.Valid
 	})
 	args["zones"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.Zone), c.next.Zone != c.was.Zone })
-	args["policies"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
-		return text(formatPolicies(c.next.Policies)), c.next.Policies != c.was.Policies
+	args["policies"] = ofNext(changes, func(c *change) (v pgtype.Text, ok bool) {
+		if ok = c.next.Policies != c.was.Policies; ok {
+			v = text(formatPolicies(c.next.Policies))
+		}
+		return v, ok
 	})
 	args["idempotency_keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.IdempotencyKey.String()), true })
-	args["payloads"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
-		return text(string(c.next.Payload)), !bytes.Equal(c.next.Payload, c.was.Payload)
+	args["payloads"] = ofNext(changes, func(c *change) (v pgtype.Text, ok bool) {
+		if ok = !bytes.Equal(c.next.Payload, c.was.Payload); ok {
+			v = text(string(c.next.Payload))
+		}
+		return v, ok
 	})
 	args["user_versions"] = ofNext(changes, func(c *change) (pgtype.Int4, bool) {
 		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion

@@ -55,6 +55,7 @@ type Store struct {
 type earlier struct {
 	lastHidden atomic.Pointer[uuid.UUID] // of the last page of removeHidden; nil to begin again
 	settles    atomic.Bool               // whether Settle has stored an outcome since this last put one aside
+	claimed    atomic.Int64              // how many events the last claim took; the next one probably takes as many
 }
 
 var (

@@ -20,8 +20,8 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 	if len(events) == 0 {
 		return nil, nil
 	}
-	events, err := keys.choose(ctx, tx, firstOfEachSeries(events))
-	if err != nil {
+	events = firstOfEachSeries(events)
+	if err := keys.choose(ctx, tx, events); err != nil {
 		return nil, err
 	}
 	stored, err := s.insertRows(ctx, tx, s.statements.InsertEvents, newEventArgs(events))

@@ -70,9 +70,9 @@ func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (
 // the stored rules.
 func marksOf(events []almanac.Event) []calendar.ZoneRules {
 	var marks []calendar.ZoneRules
-	for _, e := range events {
-		if e.PlannedBy != nil && !slices.Contains(marks, *e.PlannedBy) {
-			marks = append(marks, *e.PlannedBy)
+	for i := range events {
+		if by := events[i].PlannedBy; by != nil && !slices.Contains(marks, *by) {
+			marks = append(marks, *by)
 		}
 	}
 	return marks

@@ -251,7 +251,7 @@ var settlements = []mutation{
 	{
 		promise: "key: never changes, stored, unique", in: seeds,
 		file: "postgres/idempotency_keys.go",
-		old:  "if taken[key.String()] || ", new: "if false || ",
+		old:  "if taken[e.IdempotencyKey.String()] || ", new: "if false || ",
 		test: "postgres TestPostgresRepository/^(CreateUser|Settle)$",
 	},
 	{
