@@ -4,7 +4,7 @@
 -- Returns the clock, and how many changes were read, and for each quarter hour its number and that of its events. Without events there is
 -- one row, with NULL.
 WITH changes AS MATERIALIZED (
-    SELECT d.timezone, d.quarter, d.event_type, d.n
+    SELECT d.timezone, d.quarter, d.event_type, d.n::bigint AS n
     FROM :"schema".due_changes d
     LIMIT @limit
 )
@@ -12,21 +12,11 @@ SELECT clock_timestamp(), (SELECT count(*) FROM changes), due.quarter, due.n
 FROM (SELECT 1) AS one
 LEFT JOIN (
     SELECT x.quarter, sum(x.n)::bigint AS n
-    FROM (
-        SELECT c.quarter, c.n, c.event_type
-        FROM :"schema".due_counts c
-        WHERE c.timezone = @zone::text
-            AND c.quarter >= @from::integer
-            AND c.quarter < @until::integer
-        UNION ALL
-        SELECT d.quarter, d.n, d.event_type
-        FROM changes d
-        WHERE d.timezone = @zone::text
-            AND d.quarter >= @from::integer
-            AND d.quarter < @until::integer
-    ) x
-    WHERE @type::text IS NULL
-        OR x.event_type = @type::text
+    FROM (SELECT c.timezone, c.quarter, c.event_type, c.n FROM :"schema".due_counts c UNION ALL SELECT * FROM changes) x
+    WHERE x.timezone = @zone::text
+        AND x.quarter >= @from::integer
+        AND x.quarter < @until::integer
+        AND (@type::text IS NULL OR x.event_type = @type::text)
     GROUP BY x.quarter
     HAVING sum(x.n) <> 0::numeric
 ) due ON true

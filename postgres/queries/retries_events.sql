@@ -18,8 +18,8 @@ WITH counted AS MATERIALIZED (
         ) q
     ) few
     WHERE few.n > 0
-), chosen AS MATERIALIZED (
-    SELECT c.name, q.series_id, q.available_at, coalesce(q.delayed_from, q.available_at) AS target
+), errors AS MATERIALIZED (
+    SELECT c.name, q.available_at, coalesce(q.delayed_from, q.available_at) AS target, s.last_error
     FROM counted c
     CROSS JOIN LATERAL (
         SELECT q.series_id, q.available_at, q.delayed_from
@@ -29,11 +29,8 @@ WITH counted AS MATERIALIZED (
         ORDER BY q.available_at, q.event_id
         LIMIT @looked
     ) q
+    CROSS JOIN LATERAL (SELECT x.last_error FROM :"schema".series x WHERE x.id = q.series_id OFFSET 0) s
     LIMIT @all
-), errors AS MATERIALIZED (
-    SELECT c.name, c.available_at, c.target, s.last_error
-    FROM chosen c
-    CROSS JOIN LATERAL (SELECT x.last_error FROM :"schema".series x WHERE x.id = c.series_id OFFSET 0) s
 )
 SELECT c.name, c.n, coalesce(e.last_error, ''), count(*) FILTER (WHERE e.name IS NOT NULL), min(e.target), min(e.available_at)
 FROM counted c
