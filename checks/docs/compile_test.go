@@ -73,7 +73,7 @@ func TestCodeOfTheDocumentsCompiles(t *testing.T) {
 	}
 }
 
-// The tests that handlers.md shows pass: they run as a package that is nowhere but in
+// The test that handlers.md shows passes: it runs as a package that is nowhere but in
 // an overlay.
 func TestTestsOfTheDocumentsPass(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestTestsOfTheDocumentsPass(t *testing.T) {
 	if err == nil {
 		out, err = exec.CommandContext(t.Context(), binary, "-test.v").CombinedOutput()
 	}
-	if err != nil || bytes.Count(out, []byte("--- PASS: Test")) != 2 {
+	if err != nil || bytes.Count(out, []byte("--- PASS: Test")) != 1 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
