@@ -46,3 +46,14 @@ func TestStatementsBeginWithTheirName(t *testing.T) {
 	})
 	require.Contains(t, s.SettleEnded, "/* almanac settle_ended */ ")
 }
+
+// A used key is a text of a unit. The same text of another unit is another key.
+func TestUsedKeysAreComparedWithTheirUnits(t *testing.T) {
+	t.Parallel()
+	s, err := load("almanac")
+	require.NoError(t, err)
+	each(&s, func(field, text string) string {
+		require.Equal(t, strings.Count(text, "used_key = "), strings.Count(text, "used_unit = "), field)
+		return text
+	})
+}

@@ -144,9 +144,9 @@ const retries = `
 	INSERT INTO almanac.queue SELECT now() + n * interval '1 second', md5('retry' || n)::uuid, s.id,
 		CASE WHEN n <= 20000 THEN 'R-MANY' WHEN n <= 25000 THEN 'R-SOME' ELSE 'R-FEW' END, now(), 1
 	FROM (SELECT s.id, row_number() OVER (ORDER BY s.id) AS n FROM almanac.series s WHERE event_type = 'BIRTHDAY' LIMIT 25400) s;
-	INSERT INTO almanac.unplanned (series_id, user_id, event_type, used_key, last_error, failures)
-	SELECT n, md5('stalled' || n)::uuid, 'BIRTHDAY', s.used_key, 'no plan', 1
-	FROM (SELECT s.used_key, row_number() OVER (ORDER BY s.id) AS n FROM almanac.series s LIMIT 20000) s;
+	INSERT INTO almanac.unplanned (series_id, user_id, event_type, used_unit, used_key, last_error, failures)
+	SELECT n, md5('stalled' || n)::uuid, 'BIRTHDAY', s.used_unit, s.used_key, 'no plan', 1
+	FROM (SELECT s.used_unit, s.used_key, row_number() OVER (ORDER BY s.id) AS n FROM almanac.series s LIMIT 20000) s;
 	UPDATE almanac.series s SET event_id = NULL FROM almanac.unplanned u WHERE u.series_id = s.id AND u.used_key = s.used_key;
 	COMMIT`
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -187,6 +188,17 @@ var retryCases = cases{
 			}
 			k.same("group", []any{got.Type, got.Error, got.Count}, []any{want.Type, want.Error, want.Count})
 		}
+	},
+	"Retries/leaves out a series that has used the same text in another unit since": func(k *kit) {
+		u := almanactest.User()
+		text := k.event(u, almanactest.OfSeries("", "2026"), almanactest.DueIn(time.Hour))
+		text.KeyUnit = calendar.UnitText
+		k.create(u, text)
+		k.unplanned(k.stored(text.ID))
+		k.same("stalled", len(must(k.statistics.Retries(k.Context()))(k).Series), 1)
+		k.same("added", len(k.add(u.ID, k.event(u, almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute)))), 1)
+		k.deliver(k.claim(1)[0])
+		k.same("stalled after another event", len(must(k.statistics.Retries(k.Context()))(k).Series), 0)
 	},
 }
 

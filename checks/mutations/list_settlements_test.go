@@ -260,4 +260,10 @@ var settlements = []mutation{
 		old:  "held := column(stored, ", new: "held := column(stored[:0], ",
 		test: "postgres TestAKeyIsKeptUntilItsLastEventIsRemoved",
 	},
+	{
+		promise: "Only keys of one unit are compared.", in: "docs/handlers.md",
+		file: "postgres/queries/retries_series.sql",
+		old:  "        AND x.used_unit = c.used_unit\n", new: "",
+		test: "postgres TestPostgresRepository/^Retries$",
+	},
 }
