@@ -105,7 +105,7 @@ type ClaimRequest struct {
 	Program, ZoneData string
 	// Types are the event types to claim. Events of other types are left unchanged.
 	Types []string
-	// Limit is the most events to claim, at least 1.
+	// Limit is the most events to claim, at least 1. A repository may lower it.
 	Limit int
 	// Lease is how long the events are held before another process may release them.
 	Lease time.Duration
@@ -123,7 +123,9 @@ type ClaimRequest struct {
 type ClaimResult struct {
 	Events []Event            // PROCESSING, in the order of their due instants
 	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
-	At     time.Time          // the time of the claim by the repository's clock, UTC
+	// At is the time of the claim by the repository's clock, UTC; zero if the repository has not
+	// searched, and so has no events.
+	At time.Time
 	// Reached is when the last of the events became available, UTC; zero without events.
 	// All events that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.

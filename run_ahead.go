@@ -146,10 +146,13 @@ type databaseClock struct {
 // was sent at asked, and returns the estimate. The present time of the database is
 // between at and at plus the duration of the query. An estimate within these bounds is
 // kept, so the estimate only grows toward the true time. An estimate outside of them is
-// replaced by at: nothing was known, or a clock was changed.
+// replaced by at: nothing was known, or a clock was changed. A zero at changes nothing.
 func (w *databaseClock) set(at, asked time.Time) clock {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if at.IsZero() {
+		return w.clock
+	}
 	now := time.Now()
 	is := w.database.Add(now.Sub(w.local))
 	if is.Before(at) || is.After(at.Add(now.Sub(asked))) {

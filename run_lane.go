@@ -186,12 +186,13 @@ func (m *mark) look() time.Time {
 func (m *mark) advance(r ClaimRequest, c ClaimResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.whole = m.whole || c.At.IsZero() && r.Mark.IsZero() // the repository has not searched
 	if len(c.Events) == 0 {
 		return
 	}
 	fromBeginning := r.Mark.IsZero() || c.Reached.Before(r.Mark) // the mark was later than the repository's clock
-	if fromBeginning && len(c.Events) >= r.Limit || c.Reached.After(m.at) {
-		m.at = c.Reached // this may move the mark back, because more events may follow from there
+	if fromBeginning || c.Reached.After(m.at) {
+		m.at = c.Reached // this may move the mark back, because the repository may have lowered the limit: more may follow
 	}
 	if m.at.After(c.At) {
 		m.at = c.At

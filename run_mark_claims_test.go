@@ -63,6 +63,20 @@ func (l *lagging) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Even
 	return l.Repository.ReleaseExpired(ctx, limit)
 }
 
+// reluctant is a repository that claims one event at a time, and does not search in every other claim.
+type reluctant struct {
+	almanac.Repository
+	claims int // one goroutine claims
+}
+
+func (n *reluctant) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if n.claims++; n.claims%2 == 0 {
+		return almanac.ClaimResult{}, nil
+	}
+	r.Limit = 1
+	return n.Repository.Claim(ctx, r)
+}
+
 // markSweep is how often the processes below look everywhere, and at leases.
 const markSweep = time.Hour
 
@@ -76,6 +90,7 @@ type voyage struct {
 	faults []fault                  // of the repository
 	lags   map[string]time.Duration // of its calls
 	happen func(v *voyage)          // after twenty seconds
+	narrow bool                     // whether claims take one event at a time
 	ahead  []int                    // in seconds from the start: what takes the mark there; ten and thirty if nil
 
 	t         *testing.T
@@ -137,6 +152,9 @@ func (v *voyage) sail(t *testing.T) {
 	lagging := &lagging{lags: v.lags, marks: make(map[time.Time]bool)}
 	v.memory, v.marks = almanactest.NewRepository(lagging.now), lagging.marks
 	lagging.Repository = newFaulty(v.memory, v.start, v.faults...)
+	if v.narrow {
+		lagging.Repository = &reluctant{Repository: lagging.Repository}
+	}
 	patient := almanac.Execution{AttemptTimeout: time.Hour, CatchUpPolicy: almanac.CatchUp{All: true}, RetryPolicy: soon.RetryPolicy}
 	accept := func(context.Context, almanac.Delivery) error { return nil }
 	ahead := series{Execution: patient, eventType: "AHEAD", execute: accept}
@@ -311,6 +329,26 @@ func TestEventsOfOthersBeforeTheMarkWaitForTheSweep(t *testing.T) {
 					t.Errorf("delivered after %v, want it to wait for the sweep, %v at most", after, markSweep)
 				}
 			})
+		})
+	}
+}
+
+// A repository may claim fewer events than the limit, or none without a search. All events left of
+// the mark are still found by one look everywhere.
+func TestALookEverywhereGoesOnWhileTheRepositoryLowersTheLimit(t *testing.T) {
+	t.Parallel()
+	for first := range 2 { // whether the sweep's own claim searches
+		synctest.Test(t, func(t *testing.T) {
+			v := &voyage{narrow: true, happen: func(v *voyage) {
+				v.plan(8)
+				for range 20 + first {
+					v.store()
+				}
+			}}
+			v.sail(t)
+			if n := len(v.left); n != 20+first || v.left[n-1] > markSweep+5*time.Second {
+				t.Errorf("delivered after %v, want all just after the sweep", v.left)
+			}
 		})
 	}
 }

@@ -111,6 +111,18 @@ var claims = []mutation{
 		test: ". TestEventsOfOthersBeforeTheMarkWaitForTheSweep",
 	},
 	{
+		promise: "that finds events leaves it where it came to", in: "docs/adr/0026-low-water-mark.md",
+		file: "run_lane.go",
+		old:  "if fromBeginning || ", new: "if fromBeginning && len(c.Events) >= r.Limit || ",
+		test: ". TestALookEverywhereGoesOnWhileTheRepositoryLowersTheLimit",
+	},
+	{
+		promise: "the claims before the mark once a sweep, or the reset of the mark", in: reliability,
+		file: "run_lane.go",
+		old:  "m.whole = m.whole || c.At.IsZero() && r.Mark.IsZero()", new: "_ = c.At",
+		test: ". TestALookEverywhereGoesOnWhileTheRepositoryLowersTheLimit",
+	},
+	{
 		promise: "the reset of the mark to events that the worker itself stores", in: reliability,
 		file: "run_lane.go",
 		old:  "if t.Before(m.at) {", new: "if false {",

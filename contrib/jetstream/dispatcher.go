@@ -80,11 +80,7 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 		return almanac.ClaimResult{}, notClaimed{err}
 	}
 	if room <= 0 {
-		now, err := o.Now(ctx)
-		if err != nil {
-			err = notClaimed{err}
-		}
-		return almanac.ClaimResult{At: now}, err
+		return almanac.ClaimResult{}, nil // the scheduler searches again
 	}
 	r.Limit = min(r.Limit, room)
 	claim, err := o.Repository.Claim(ctx, r)

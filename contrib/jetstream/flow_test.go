@@ -192,6 +192,25 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	}
 }
 
+// deaf is a repository without hints.
+type deaf struct{ almanac.Repository }
+
+func (deaf) Listen(context.Context, func()) error { return errors.ErrUnsupported }
+
+// A dispatcher claims fewer events than its scheduler asks for. Of a backlog behind its mark it still
+// needs one sweep only, not one for each claim.
+func TestABacklogBehindTheMarkTakesOneSweep(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.MaxWaiting, s.settings.Repository = 4, deaf{s.store}
+	s.work("ada", accept)
+	s.dispatch(almanac.WithSweep(4 * time.Second))
+	events := s.due(1)
+	s.settled(events)
+
+	s.settled(append(events, s.due(60, almanactest.ReadyFor(time.Hour))...))
+}
+
 // An existing stream is used unchanged. A refusal by it counts no attempt, if the same
 // message may be accepted later.
 func TestEventsThatCannotBePublishedNowAreDelayed(t *testing.T) {
