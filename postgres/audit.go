@@ -25,7 +25,7 @@ import (
 // deleted too.
 func EnableAudit(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
-		return s.createTriggers(ctx, tx, trail)
+		return s.switchTriggers(ctx, tx, trail, true)
 	})
 }
 
@@ -33,7 +33,7 @@ func EnableAudit(ctx context.Context, db DB, options ...Option) error {
 // the trail stay.
 func DisableAudit(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
-		return s.dropTriggers(ctx, tx, trail)
+		return s.switchTriggers(ctx, tx, trail, false)
 	})
 }
 
@@ -46,33 +46,24 @@ func inTransaction(ctx context.Context, db DB, what string, options []Option, op
 	return s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error { return operation(ctx, s, tx) })
 }
 
-// createTriggers creates all triggers of the trail or of the outbox, unless all of them exist. If one is
-// missing, the trail or the outbox has gaps.
-func (s *Store) createTriggers(ctx context.Context, tx pgx.Tx, triggers catalog) error {
+// switchTriggers drops the triggers of the trail or of the outbox, and creates them again if on is true and one of
+// them is missing: then the trail or the outbox has gaps.
+func (s *Store) switchTriggers(ctx context.Context, tx pgx.Tx, triggers catalog, on bool) error {
 	found, err := s.catalog(ctx, tx)
-	if err != nil || !slices.ContainsFunc(triggers.sorted(), func(t thing) bool { return found[t] == "" }) {
+	if err != nil || on && !slices.ContainsFunc(triggers.sorted(), func(t thing) bool { return found[t] == "" }) {
 		return err
 	}
-	if err := s.dropTriggers(ctx, tx, triggers); err != nil {
-		return err
-	}
-	for _, t := range triggers.sorted() {
-		within := strings.NewReplacer(" ON ", " ON "+quoted(s.schema)+".", " FUNCTION ", " FUNCTION "+quoted(s.schema)+".")
-		if _, err := tx.Exec(ctx, within.Replace(triggers[t])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) dropTriggers(ctx context.Context, tx pgx.Tx, triggers catalog) error {
+	var script strings.Builder
+	within := strings.NewReplacer(" ON ", " ON "+quoted(s.schema)+".", " FUNCTION ", " FUNCTION "+quoted(s.schema)+".")
 	for _, t := range triggers.sorted() {
 		table, trigger, _ := strings.Cut(t.name, ".")
-		if _, err := tx.Exec(ctx, "DROP TRIGGER IF EXISTS "+trigger+" ON "+quoted(s.schema)+"."+table); err != nil {
-			return err
+		script.WriteString("DROP TRIGGER IF EXISTS " + trigger + within.Replace(" ON ") + table + ";")
+		if on {
+			script.WriteString(within.Replace(triggers[t]) + ";")
 		}
 	}
-	return nil
+	_, err = tx.Exec(ctx, script.String())
+	return err
 }
 
 // Audit returns the trail of an event, or of a user, in order. The trail of a user has the

@@ -81,7 +81,7 @@ func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
 		if _, err := tx.Exec(ctx, s.statements.ResetOutbox); err != nil {
 			return err
 		}
-		return s.createTriggers(ctx, tx, outbox)
+		return s.switchTriggers(ctx, tx, outbox, true)
 	})
 }
 
@@ -89,7 +89,7 @@ func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
 // the outbox stay, and consumers may read them.
 func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the outbox", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
-		return s.dropTriggers(ctx, tx, outbox)
+		return s.switchTriggers(ctx, tx, outbox, false)
 	})
 }
 
