@@ -12,7 +12,7 @@ import (
 )
 
 // statements has a field for each file under queries. The field SettleEnded is the
-// statement in settle_ended.sql.
+// statement in settle_ended.sql. See docs/adr/0068-sql.md.
 type statements struct {
 	Audit               string
 	CancelEvents        string
