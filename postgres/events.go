@@ -18,7 +18,7 @@ import (
 func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 	var e almanac.Event
 	err := s.do(ctx, "find event", func(ctx context.Context, db DB) (err error) {
-		e, err = one(ctx, db, s.statements.Events, pgx.StrictNamedArgs{"ids": []uuid.UUID{id}}, scanEvents())
+		e, err = one(ctx, db, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids([]uuid.UUID{id})}, scanEvents())
 		return missing(err, "event", id)
 	})
 	return e, err
@@ -84,7 +84,7 @@ const updateLease = time.Minute
 func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (almanac.Event, error) {
 	var stored almanac.Event
 	err := s.transact(ctx, "update event", func(ctx context.Context, tx pgx.Tx) error {
-		id := pgx.StrictNamedArgs{"ids": []uuid.UUID{e.ID}}
+		id := pgx.StrictNamedArgs{"ids": uuids([]uuid.UUID{e.ID})}
 		series, err := all(ctx, tx, s.statements.LockEvent, pgx.StrictNamedArgs{"id": e.ID}, pgx.RowTo[int64])
 		if err != nil {
 			return err
