@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,7 +85,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 
 // ReleaseExpired releases the events of expired leases, up to limit, and returns the
 // released events. When fewer than limit are released, it also ends leases that hold no
-// event, and removes deleted users who have no event in flight. Rows that another
+// event, removes deleted users who have no event in flight, and puts lost events into the
+// queue, which is an error too: see docs/reliability.md. Rows that another
 // transaction has locked are left unchanged. If the database refuses to release an event or to
 // delete a user, the others are released and removed, and the error names what refused it.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
@@ -96,7 +98,10 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if len(released) >= limit {
 		return released, refused
 	}
-	return released, errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	if err := s.Verify(ctx); err != nil { // rows that a restore has not loaded yet look deleted
+		return released, errors.Join(refused, err)
+	}
+	return released, errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx), s.requeueLost(ctx))
 }
 
 func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
@@ -104,6 +109,35 @@ func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
 		_, err := tx.Exec(ctx, s.statements.EndEmptyLeases, pgx.StrictNamedArgs{"limit": limit})
 		return err
 	})
+}
+
+// lostPage is how many series one call of requeueLost reads.
+const lostPage = 1000
+
+// requeueLost reads a page of series, and puts open events that are in neither the queue nor a lease into the queue. It
+// returns an error if there are any, because no program of this release leaves such events. The next call goes on after the page.
+func (s *Store) requeueLost(ctx context.Context) (err error) {
+	var r releaseResult
+	after := s.earlier.lastSeries.Load()
+	err = orInParts(func(inParts bool) error {
+		return s.transact(ctx, "requeue lost events", func(ctx context.Context, tx pgx.Tx) error {
+			lost, err := one(ctx, tx, s.statements.LostEvents, pgx.StrictNamedArgs{"after": after, "limit": lostPage}, func(row pgx.CollectableRow) (l lease, err error) {
+				var last int64
+				err = row.Scan(&last, &l.series, &l.ids, &l.versions)
+				s.earlier.lastSeries.Store(&last)
+				l.ahead = new(time.Time) // only events that are due may have been begun
+				return l, err
+			})
+			if err == nil {
+				r, err = s.release(ctx, tx, []lease{lost}, releasing{cause{reason: "lost"}, inParts})
+			}
+			return err
+		})
+	})
+	if err == nil && len(r.released) > 0 {
+		err = fmt.Errorf("postgres: %d events were in neither the queue nor a lease, and are in the queue again: the first is %s", len(r.released), r.released[0].ID)
+	}
+	return errors.Join(err, together(r.refused))
 }
 
 // releaseExpired runs transactions until an event is released, or until it has examined every

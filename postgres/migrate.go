@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -160,14 +161,48 @@ func (s *Store) migrations() ([]migration, error) { return migrations(s.files, s
 
 // Verify checks that the database has every migration of this release. If one is missing,
 // the error is a [*SchemaVersionError], which matches [almanac.ErrOutdated]. The error is an
-// [*EncodingError] if the database is not one of UTF8. Verify accepts
-// a database that a newer release has migrated, because migrations keep the statements of
-// earlier releases working.
+// [*EncodingError] if the database is not one of UTF8, and an [*IncompleteError] while a dump is
+// being restored. Verify accepts a database that a newer release has migrated, because migrations
+// keep the statements of earlier releases working.
 func (s *Store) Verify(ctx context.Context) error {
 	v, err := s.SchemaVersion(ctx)
-	if err == nil && v.Found < v.Known {
+	switch {
+	case err == nil && v.Found < v.Known:
 		outdated := SchemaVersionError(v)
 		return &outdated
+	case err == nil && v.Found == v.Known:
+		return s.verifyParts(ctx)
+	}
+	return err
+}
+
+// IncompleteError reports that keys or triggers of the schema are missing, as until the end of a
+// restore, or that row security hides rows from this role. Claims would take missing rows for deleted ones.
+type IncompleteError struct {
+	Schema  string
+	Missing []string // keys and triggers, such as "series.series_pkey"
+	Hidden  []string // tables with row security
+}
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("postgres: schema %q is not complete for this role, as during a restore: missing keys and triggers %q, row security on %q", e.Schema, e.Missing, e.Hidden)
+}
+
+// verifyParts checks what makes rows belong together. pg_restore creates it after all rows.
+func (s *Store) verifyParts(ctx context.Context) error {
+	var parts []string
+	for t, definition := range expected() {
+		if t.kind == KindTrigger || t.kind == KindConstraint && !strings.HasPrefix(definition, "CHECK") {
+			parts = append(parts, t.name)
+		}
+	}
+	var e IncompleteError
+	err := s.do(ctx, "verify schema "+s.schema, func(ctx context.Context, db DB) (err error) {
+		e, err = one(ctx, db, s.statements.Incomplete, pgx.StrictNamedArgs{"schema": s.schema, "parts": parts}, pgx.RowToStructByPos[IncompleteError])
+		return err
+	})
+	if err == nil && len(e.Missing)+len(e.Hidden) > 0 {
+		return &e
 	}
 	return err
 }

@@ -23,7 +23,7 @@ var workOf = map[string]string{
 	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",
 	"relay reader":                     "Consumers OutboxSnapshot",
 	"":                                 "PruneAudit",
-	"worker api operator relay reader": "Catalog CatalogSession Notify Now Offsets OffsetsSession StatsTables",
+	"worker api operator relay reader": "Catalog CatalogSession Incomplete Notify Now Offsets OffsetsSession StatsTables",
 }
 
 func TestEachStatementIsRunByTheRolesOfItsWork(t *testing.T) {

@@ -14,124 +14,29 @@ import (
 // statements has a field for each file under queries. The field SettleEnded is the
 // statement in settle_ended.sql. See docs/adr/0068-sql.md.
 type statements struct {
-	Audit               string
-	CancelEvents        string
-	Catalog             string
-	CatalogSession      string
-	Claim               string
-	Confirm             string
-	Consumers           string
-	Count               string
-	CreateConsumer      string
-	DeleteConsumer      string
-	DeleteUser          string
-	DueCounts           string
-	EndEmptyLeases      string
-	EndLeases           string
-	EndWaiting          string
-	Events              string
-	Find                string
-	FindMissed          string
-	FindNext            string
-	FindNextOfUsers     string
-	FindUsers           string
-	FindUsersByName     string
-	FoldDueChanges      string
-	HiddenUsers         string
-	HideUser            string
-	HoldKeys            string
-	InFlight            string
-	InsertEmptyLeases   string
-	InsertEvents        string
-	InsertFirstEvents   string
-	InsertLease         string
-	InsertUsers         string
-	KeepLeases          string
-	Leases              string
-	ListLeases          string
-	LockEvent           string
-	LockFree            string
-	LockHeld            string
-	LockPending         string
-	LockQueue           string
-	LockSeries          string
-	LockUser            string
-	LockUserForDeletion string
-	LockUsers           string
-	LockWanted          string
-	LockZoneRules       string
-	MarkZones           string
-	Missed              string
-	MoveConsumer        string
-	MoveEvents          string
-	MoveToLeases        string
-	NewEvents           string
-	Notify              string
-	Now                 string
-	Offsets             string
-	OffsetsSession      string
-	OutboxLow           string
-	OutboxSnapshot      string
-	PageUsers           string
-	Pause               string
-	Paused              string
-	Prune               string
-	PruneAudit          string
-	PruneOutbox         string
-	PrunedInstants      string
-	PutSetting          string
-	PutZoneRules        string
-	ReadOutbox          string
-	Release             string
-	ReleaseAhead        string
-	Released            string
-	RemoveEvents        string
-	RemoveHiddenUsers   string
-	Renew               string
-	RequeueEvents       string
-	ResetOutbox         string
-	Resume              string
-	RetriesEvents       string
-	RetriesSeries       string
-	RunNow              string
-	SeriesKeys          string
-	SettleEnded         string
-	SettleReleased      string
-	SettleUsers         string
-	Settings            string
-	Stall               string
-	Stalled             string
-	Standings           string
-	StatsBacklog        string
-	StatsEnded          string
-	StatsFailed         string
-	StatsLatest         string
-	StatsPending        string
-	StatsProcessing     string
-	StatsTables         string
-	StatsTypes          string
-	StatsUsers          string
-	StatsWave           string
-	StatsZones          string
-	StatsZonesSampled   string
-	StoredUsers         string
-	TakeConsumer        string
-	TakeExpiredLeases   string
-	TakeLease           string
-	TakePending         string
-	TakeZoneMarks       string
-	TakenKeys           string
-	TakenUsers          string
-	Until               string
-	UpdateUser          string
-	UsedKeys            string
-	User                string
-	UserByExternalID    string
-	Waiting             string
-	WaitingSeries       string
-	WaitingUsers        string
-	ZoneMarks           string
-	ZoneRules           string
+	Audit,
+	CancelEvents, Catalog, CatalogSession, Claim, Confirm, Consumers, Count, CreateConsumer,
+	DeleteConsumer, DeleteUser, DueCounts,
+	EndEmptyLeases, EndLeases, EndWaiting, Events,
+	Find, FindMissed, FindNext, FindNextOfUsers, FindUsers, FindUsersByName, FoldDueChanges,
+	HiddenUsers, HideUser, HoldKeys,
+	InFlight, Incomplete, InsertEmptyLeases, InsertEvents, InsertFirstEvents, InsertLease, InsertUsers,
+	KeepLeases,
+	Leases, ListLeases, LockEvent, LockFree, LockHeld, LockPending, LockQueue, LockSeries, LockUser,
+	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LostEvents,
+	MarkZones, Missed, MoveConsumer, MoveEvents, MoveToLeases,
+	NewEvents, Notify, Now,
+	Offsets, OffsetsSession, OutboxLow, OutboxSnapshot,
+	PageUsers, Pause, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutSetting, PutZoneRules,
+	ReadOutbox, Release, ReleaseAhead, Released, RemoveEvents, RemoveHiddenUsers, Renew, RequeueEvents,
+	ResetOutbox, Resume, RetriesEvents, RetriesSeries, RunNow,
+	SeriesKeys, SettleEnded, SettleReleased, SettleUsers, Settings, Stall, Stalled, Standings, StatsBacklog,
+	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
+	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,
+	TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers,
+	Until, UpdateUser, UsedKeys, User, UserByExternalID,
+	Waiting, WaitingSeries, WaitingUsers,
+	ZoneMarks, ZoneRules string
 }
 
 //go:embed queries/*.sql parts/*.sql

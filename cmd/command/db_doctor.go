@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -103,7 +104,8 @@ func (p *patient) examine(ctx context.Context) []finding {
 		about string
 		look  func(context.Context) ([]finding, error)
 	}{
-		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.outbox}, {"role", p.role}, {"zones", p.zones}, {"programs", p.programs}, {"series", p.series}, {"leases", p.leases},
+		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.migrated(p.outbox)}, {"role", p.role},
+		{"zones", p.migrated(p.zones)}, {"programs", p.migrated(p.programs)}, {"series", p.migrated(p.series)}, {"events", p.migrated(p.lost)}, {"leases", p.leases},
 		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections}, {"notifications", p.notifications},
 	}
 	var findings []finding
@@ -118,6 +120,16 @@ func (p *patient) examine(ctx context.Context) []finding {
 		}
 	}
 	return findings
+}
+
+// migrated looks only where no migration is missing, which the schema's finding says.
+func (p *patient) migrated(look func(context.Context) ([]finding, error)) func(context.Context) ([]finding, error) {
+	return func(ctx context.Context) ([]finding, error) {
+		if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
+			return nil, nil
+		}
+		return look(ctx)
+	}
 }
 
 func (p *patient) ask(ctx context.Context, look func(context.Context) ([]finding, error)) ([]finding, error) {

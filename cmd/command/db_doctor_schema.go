@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -120,9 +119,6 @@ func roleFindings(name string, super bool, all []rights) []finding {
 // zones compares, for the zones that are in use, this machine's rules with those that
 // events follow, and with the server's.
 func (p *patient) zones(ctx context.Context) ([]finding, error) {
-	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
-		return nil, nil // which the schema's finding says
-	}
 	rows, err := p.conn.Query(ctx, statement("zone_rules", p.tables.Schema))
 	if err != nil {
 		return nil, err
@@ -171,9 +167,6 @@ func (p *patient) zones(ctx context.Context) ([]finding, error) {
 // programs shows the settings that all programs must have with the same value. The command
 // has no values of its own to compare.
 func (p *patient) programs(ctx context.Context) ([]finding, error) {
-	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
-		return nil, nil // which the schema's finding says
-	}
 	stored, err := p.store.Settings(ctx)
 	var findings []finding
 	for _, one := range stored {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -237,9 +236,6 @@ const insufficientPrivilege = "42501" // see appendix A of the PostgreSQL manual
 
 // outbox looks for consumers that read nothing, because their positions are of another server.
 func (p *patient) outbox(ctx context.Context) ([]finding, error) {
-	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
-		return nil, nil // which the schema's finding says
-	}
 	rows, err := p.conn.Query(ctx, statement("moved_consumers", p.tables.Schema))
 	if err != nil {
 		return nil, err
@@ -256,6 +252,20 @@ func (p *patient) outbox(ctx context.Context) ([]finding, error) {
 		Text:     "positions of another server, so that these consumers read nothing: " + strings.Join(names, ", "),
 		Advice:   "have the owner of the tables call postgres.EnableOutbox: all consumers then read every stored row once more",
 	}}, nil
+}
+
+// lost looks for open events that are in neither the queue nor a lease, among the series of a sample.
+func (p *patient) lost(ctx context.Context) ([]finding, error) {
+	var lost, sample int
+	err := p.conn.QueryRow(ctx, statement("lost", p.tables.Schema)).Scan(&lost, &sample)
+	if isRefused(err) {
+		return []finding{{Severity: notice, Text: "this role may not see the events of series"}}, nil
+	}
+	if err != nil || lost == 0 {
+		return nil, err
+	}
+	return []finding{{Severity: broken, Text: fmt.Sprintf("%s of %d series in neither the queue nor a lease: no program claims them", counted(lost, "event"), sample),
+		Advice: "run a program, whose sweeps put them back; see what deleted or hid rows"}}, nil
 }
 
 // leases looks for leases that have expired and whose events nobody releases. A program that sweeps

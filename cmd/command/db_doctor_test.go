@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
@@ -436,4 +439,31 @@ func TestFindingsOfOtherServers(t *testing.T) {
 	require.Equal(t, finding{Severity: warns, Text: "trigger leases.leases_audit is missing: x", Advice: "the trail has gaps: almanac audit off, then almanac audit on"}, gap)
 	added := differenceFinding(postgres.Difference{Kind: postgres.KindIndex, Name: "users.mine", Found: "x"}, postgres.SchemaVersion{})
 	require.Equal(t, notice, added.Severity)
+}
+
+func TestDoctorFindsLostEvents(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	conn, err := pgx.Connect(t.Context(), pgtest.Direct(t, address))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	store, err := postgres.New(conn)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	for range 3 {
+		u := almanactest.User()
+		almanactest.Store(t, store, u, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Minute)))
+	}
+	_, err = store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	d, _ := examined(t, "--database-url", address)
+	require.Empty(t, d.about("events"))
+
+	_, err = conn.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id = (SELECT min(event_id::text)::uuid FROM almanac.queue)")
+	require.NoError(t, err)
+
+	d, r := examined(t, "--database-url", address)
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, []string{"error: 1 event of 3 series in neither the queue nor a lease: no program claims them"}, d.about("events"))
 }
