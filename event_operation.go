@@ -99,34 +99,37 @@ func (s *scheduler) requeuedBefore(ctx context.Context, e Event, r Roster) error
 // event would become anything but PENDING or CANCELLED. Other errors are those of
 // [CheckChange].
 func (r Roster) Check(wanted Edit) error {
+	open := r.byID()
 	for _, to := range wanted.Changed {
-		from, known := r.pending(to.ID)
-		if !known || from.Version != to.Version-1 {
+		from := open[to.ID]
+		if from == nil || from.Status != Pending || from.Version != to.Version-1 {
 			return &OptimisticLockError{EventID: to.ID, Expected: to.Version - 1}
 		}
 		if to.Status != Pending && to.Status != Cancelled {
 			return &InvalidStateTransitionError{to.ID, from.Status, to.Status}
 		}
-		if err := CheckChange(from, to); err != nil {
+		if err := CheckChange(*from, to); err != nil {
 			return err
 		}
 	}
 	for _, e := range wanted.Removed {
-		if from, known := r.pending(e.ID); !known || from.Version != e.Version || from.ClaimCount > 0 {
+		if from := open[e.ID]; from == nil || from.Status != Pending || from.Version != e.Version || from.ClaimCount > 0 {
 			return &OptimisticLockError{EventID: e.ID, Expected: e.Version}
 		}
 	}
 	return nil
 }
 
-// pending returns a PENDING event of the roster, whether it was claimed before or not.
-func (r Roster) pending(id uuid.UUID) (Event, bool) {
-	for _, e := range slices.Concat(r.Pending, r.InFlight) {
-		if e.ID == id && e.Status == Pending {
-			return e, true
+// byID returns the open events of a roster by id. A user may have thousands, so nothing looks for
+// one after the other.
+func (r Roster) byID() map[uuid.UUID]*Event {
+	all := make(map[uuid.UUID]*Event, len(r.Pending)+len(r.InFlight))
+	for _, events := range [][]Event{r.Pending, r.InFlight} {
+		for i := range events {
+			all[events[i].ID] = &events[i]
 		}
 	}
-	return Event{}, false
+	return all
 }
 
 // maxPrincipal is how many bytes of a principal are kept.

@@ -60,9 +60,9 @@ func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) 
 			all = append(all, Notice{Kind: UserOptOutsChanged, User: *is, Was: was})
 		}
 	}
+	from := before.byID()
 	for _, e := range stored.Changed {
-		from, _ := before.pending(e.ID)
-		all = append(all, Notice{Kind: noticeOf(from.Status, &e), Event: e})
+		all = append(all, Notice{Kind: noticeOf(from[e.ID].Status, &e), Event: e})
 	}
 	for _, e := range stored.New {
 		all = append(all, Notice{Kind: noticeOf("", &e), Event: e})

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -225,6 +224,7 @@ const searchBack = 72 * time.Hour
 type replanning struct {
 	Roster           // before the edit
 	is     User      // the user after the edit
+	types  []string  // whose events are replanned; other programs may have further types
 	zones  *zoneView // how this program's zone rules differ from those of the repository
 	guard  guard     // calls the handlers
 }
@@ -344,15 +344,15 @@ func summarize(before Roster, stored Edit) UpdateUserResult {
 	if stored.User != nil {
 		result.User = *stored.User
 	}
+	from := before.byID()
 	for _, e := range stored.Changed {
-		if e.Status == Cancelled {
+		was := from[e.ID]
+		switch {
+		case e.Status == Cancelled:
 			result.Cancelled = append(result.Cancelled, e)
-			continue
-		}
-		i := slices.IndexFunc(before.Pending, func(was Event) bool { return was.ID == e.ID })
-		if was := before.Pending[i]; was.Due.Equal(e.Due) && was.Wall == e.Wall {
+		case was.Due.Equal(e.Due) && was.Wall == e.Wall:
 			result.Refreshed = append(result.Refreshed, e)
-		} else {
+		default:
 			result.Moved = append(result.Moved, e)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
-	return s.edit(ctx, id, func(r Roster) (User, error) {
+	return s.edit(ctx, id, c, func(r Roster) (User, error) {
 		if needed := c.needed(r.User); !needed.isEmpty() {
 			return r.User.edit(needed, r.Now, s.optional)
 		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
@@ -25,12 +25,12 @@ func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChang
 }
 
 func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
-	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })
+	return s.edit(ctx, id, ProfileChange{}, func(r Roster) (User, error) { return r.User, nil })
 }
 
 // edit changes a user and replans the user's pending events, in one transaction. Then it
 // notifies observers.
-func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (UpdateUserResult, error) {
+func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
 	var before Roster
 	var left map[Series]Occurrence
 	zones, err := s.zoneView(ctx)
@@ -47,7 +47,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		if err != nil {
 			return Edit{}, err
 		}
-		p := replanning{r, u, zones, s.guard(ctx, id)}
+		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id)}
 		if wanted, err = s.replanAll(p); err == nil {
 			left = s.leftOut(p, wanted)
 		}
@@ -59,8 +59,9 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		return UpdateUserResult{}, err
 	}
 	s.notifyEdit(ctx, before, stored)
+	changed := Roster{Pending: stored.Changed}.byID()
 	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
-		return slices.ContainsFunc(stored.Changed, func(is Event) bool { return is.ID == e.ID })
+		return changed[e.ID] != nil
 	})
 	result := summarize(before, stored)
 	result.LeftOut = left
@@ -72,6 +73,17 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	return result, nil
 }
 
+// concerned returns the types whose events a change of a user may change. An opt-out must be stored
+// whatever the handlers of other types do. So a change of opt-outs alone concerns the types that the
+// user is owed before or after it, but not both.
+func (s *scheduler) concerned(c ProfileChange, was, is User) []string {
+	types := s.registry.EventTypes()
+	if len(c.OptIn)+len(c.OptOut) == 0 || !c.withoutOptOuts().isEmpty() {
+		return types
+	}
+	return slices.DeleteFunc(types, func(eventType string) bool { return s.refusedBy(was, eventType) == s.refusedBy(is, eventType) })
+}
+
 // replanAll returns the edit that brings the events of a roster up to date. It is called within the
 // transaction that changes the user: see docs/adr/0007-edits.md.
 func (s *scheduler) replanAll(p replanning) (Edit, error) {
@@ -79,14 +91,21 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	if p.is.Version != p.User.Version {
 		edit.User = &p.is
 	}
-	all, err := s.allSeries(p.guard, p.is)
+	all, err := s.seriesOf(p.types, p.guard, p.is)
 	if err != nil {
 		return Edit{}, err
 	}
+	owed := make(map[Series]oneSeries, len(all))
+	for _, one := range all {
+		owed[one.id()] = one
+	}
 	for _, e := range p.Pending {
+		if !slices.Contains(p.types, e.Type) {
+			continue
+		}
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
-			continue // a type of another program, whose handler replans it
+			return Edit{}, err
 		}
 		if e.detached() {
 			if unwanted(h, p.is, "") {
@@ -96,12 +115,12 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == SeriesOf(e) })
-		if i < 0 {
+		one, is := owed[SeriesOf(e)]
+		if !is {
 			edit.Removed = append(edit.Removed, e)
 			continue
 		}
-		next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
+		next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) { return p.event(one, e) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)

@@ -221,6 +221,9 @@ type Planner interface {
 	//   - PROCESSING events cannot be recalled. If such a delivery succeeds, the event is
 	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
 	//
+	// A change of opt-outs alone leaves all other events as they are, and calls no handlers of
+	// their types. So no handler can refuse or delay an opt-out.
+	//
 	// No program plans events of a type that the user has opted out of. An
 	// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
 	// OptOut and OptIn are those of UpdateUser, which can make the same changes together

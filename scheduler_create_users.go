@@ -100,7 +100,7 @@ func (s *scheduler) planFirst(ctx context.Context, p Profile, now time.Time, zon
 		return UserWithEvents{}, err
 	}
 	g := s.guard(ctx, u.ID)
-	all, err := s.allSeries(g, u)
+	all, err := s.seriesOf(s.registry.EventTypes(), g, u)
 	if err != nil {
 		return UserWithEvents{}, err
 	}

@@ -131,13 +131,14 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 
 // leftOut returns the occurrences for [UpdateUserResult].LeftOut.
 func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
-	all, err := s.allSeries(p.guard, p.is)
+	all, err := s.seriesOf(p.types, p.guard, p.is)
 	if err != nil {
 		return nil // the events are planned without it
 	}
+	replans := p.replans(edit)
 	var left map[Series]Occurrence
 	for _, one := range all {
-		if !p.replans(one.id(), edit) {
+		if !replans[one.id()] {
 			continue
 		}
 		found, err := guarded(p.guard, "previewing", one.EventType(), func() (PreviewResult, error) { return one.preview(p.is, p.Now, p.Used[one.id()], 0) })
@@ -152,12 +153,16 @@ func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
 	return left
 }
 
-// replans reports whether an edit replans a series, or will do so when its event in flight
-// ends.
-func (p replanning) replans(one Series, edit Edit) bool {
+// replans returns the series that an edit replans, or will replan when their events in flight
+// end.
+func (p replanning) replans(edit Edit) map[Series]bool {
 	events := slices.Concat(edit.Changed, edit.New, edit.Removed)
 	if p.is.Version != p.User.Version {
 		events = append(events, p.InFlight...)
 	}
-	return slices.ContainsFunc(events, func(e Event) bool { return SeriesOf(e) == one })
+	replans := make(map[Series]bool)
+	for _, e := range events {
+		replans[SeriesOf(e)] = true
+	}
+	return replans
 }

@@ -2,6 +2,10 @@ package almanac_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -367,6 +371,91 @@ func TestAnOptOutThatChangesNothingLeavesTheEvents(t *testing.T) {
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock, "the version is compared all the same")
 		})
 	}
+}
+
+// ailing is a handler of two series whose code does as it is told once it is ill.
+type ailing struct {
+	almanac.Recurring
+	ill  *atomic.Bool
+	when string // series or next
+	do   func() error
+}
+
+func (h ailing) act(when string) error {
+	if h.ill.Load() && h.when == when {
+		return h.do()
+	}
+	return nil
+}
+
+func (h ailing) Series(almanac.User) ([]string, error) { return []string{"a", "b"}, h.act("series") }
+
+func (h ailing) NextIn(u almanac.User, _ string, after time.Time) (calendar.Occurrence, error) {
+	if err := h.act("next"); err != nil {
+		return calendar.Occurrence{}, err
+	}
+	return h.Next(u, after)
+}
+
+// Whatever the handler of a type does, its users can opt out of that type, of others, of a
+// channel and of everything, at once.
+func TestAnOptOutIsStoredWhateverHandlersDo(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	faults := map[string]func() error{
+		"an error":                 func() error { return errors.New("no calendar") },
+		"a panic":                  func() error { panic("no calendar") },
+		"the end of its goroutine": func() error { runtime.Goexit(); return nil },
+		"no return":                func() error { <-done; return nil },
+	}
+	optOuts := map[almanac.OptOut][]string{ // and the types of the events that remain
+		{Type: almanac.TypeBirthday}: {"DAILY", "DAILY"},
+		{Type: "DAILY"}:              {almanac.TypeBirthday},
+		{Type: "OTHER"}:              {almanac.TypeBirthday, "DAILY", "DAILY"},
+		{Channel: "mail"}:            {almanac.TypeBirthday, "DAILY", "DAILY"},
+		{}:                           nil,
+	}
+	for fault, do := range faults {
+		for _, when := range []string{"series", "next"} {
+			for what, left := range optOuts {
+				t.Run(fmt.Sprintf("%s from %s, %+v", fault, when, what), func(t *testing.T) {
+					t.Parallel()
+					daily := almanac.Recurring{Type: "DAILY", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }}
+					w, h := openOn(almanactest.NewRepository(nil)), ailing{daily, new(atomic.Bool), when, do}
+					scheduler := w.schedulerOf(t, []almanac.EventHandler{almanac.Birthday{}, h})
+					created, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+					require.NoError(t, err)
+					require.Len(t, created.Events, 3)
+					h.ill.Store(true)
+
+					result, err := scheduler.OptOut(t.Context(), created.User.ID, what)
+
+					require.NoError(t, err)
+					require.Equal(t, []almanac.OptOut{what}, result.User.OptOuts)
+					require.Len(t, result.Removed, 3-len(left))
+					var types []string
+					for _, e := range w.all(t) {
+						require.Equal(t, 1, e.Version, "it is left as it is")
+						types = append(types, e.Type)
+					}
+					require.ElementsMatch(t, left, types)
+				})
+			}
+		}
+	}
+}
+
+// A user may have thousands of events. What is compared for each is not looked for among all.
+func TestAnEditOfManyEventsIsCheckedInOnePass(t *testing.T) {
+	r := almanac.Roster{Pending: make([]almanac.Event, 5000)}
+	for i := range r.Pending {
+		r.Pending[i] = almanac.Event{ID: uuid.New(), Status: almanac.Pending, Version: 1}
+	}
+	var err error
+	allocated := testing.AllocsPerRun(1, func() { err = r.Check(almanac.Edit{Removed: r.Pending}) })
+	require.NoError(t, err)
+	require.Less(t, allocated, 100.0)
 }
 
 // The rule of a monthly notice changes from the 28th to the 25th. An occurrence whose new

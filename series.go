@@ -65,7 +65,7 @@ func (s oneSeries) id() Series { return Series{Type: s.EventType(), Name: s.name
 
 // series returns what seriesFor returns.
 func (g guard) series(h EventHandler, u User) ([]oneSeries, error) {
-	if _, calls := h.(MultiSeries); !calls {
+	if _, calls := h.(MultiSeries); !calls || unwanted(h, u, "") {
 		return seriesFor(h, u)
 	}
 	return guarded(g, "naming the series of", h.EventType(), func() ([]oneSeries, error) { return seriesFor(h, u) })
@@ -151,10 +151,10 @@ func guarded[T any](g guard, what, eventType string, f func() (T, error)) (T, er
 	return one.plan, one.err
 }
 
-// allSeries returns the series of every registered handler for u.
-func (s *scheduler) allSeries(g guard, u User) ([]oneSeries, error) {
+// seriesOf returns the series that u is owed of registered types.
+func (s *scheduler) seriesOf(types []string, g guard, u User) ([]oneSeries, error) {
 	var all []oneSeries
-	for _, eventType := range s.registry.EventTypes() {
+	for _, eventType := range types {
 		h, err := s.registry.Handler(eventType)
 		if err != nil {
 			return nil, err

@@ -392,8 +392,7 @@ func (h blocking) with(t *testing.T, names ...string) (almanac.Scheduler, map[st
 	require.NoError(t, err)
 	users := make(map[string]almanac.UserWithEvents)
 	for _, last := range names {
-		users[last], err = s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC",
-			OptOuts: []almanac.OptOut{{Type: "OTHER"}}})
+		users[last], err = s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: last, DateOfBirth: "1990-01-02", Timezone: "UTC"})
 		require.NoError(t, err)
 	}
 	return s, users
@@ -451,7 +450,10 @@ var (
 			return err
 		}},
 		"OptIn": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {
-			_, err := s.OptIn(ctx, u.ID, almanac.OptOut{Type: "OTHER"})
+			if _, err := s.OptOut(ctx, u.ID, almanac.OptOut{Type: "DAILY"}); err != nil {
+				return err
+			}
+			_, err := s.OptIn(ctx, u.ID, almanac.OptOut{Type: "DAILY"})
 			return err
 		}},
 		"Reschedule": {anyPlan, func(ctx context.Context, s almanac.Scheduler, u almanac.User, _ almanac.Event) error {

@@ -116,8 +116,13 @@ var errNothingToDo = errors.New("almanac: nothing to do")
 // needed returns the change without opt-outs and opt-ins, if they would change nothing.
 func (c ProfileChange) needed(u User) ProfileChange {
 	if slices.Equal(c.optOuts(u), u.OptOuts) {
-		c.OptOut, c.OptIn = nil, nil
+		return c.withoutOptOuts()
 	}
+	return c
+}
+
+func (c ProfileChange) withoutOptOuts() ProfileChange {
+	c.OptOut, c.OptIn = nil, nil
 	return c
 }
 

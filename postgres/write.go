@@ -221,8 +221,12 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 // complete returns an [*almanac.OptimisticLockError] for the first wanted event that was not stored,
 // or nil if all were stored. The expected version in the error is the wanted version plus before.
 func complete(wanted []almanac.Event, stored []uuid.UUID, before int) error {
+	is := make(map[uuid.UUID]bool, len(stored))
+	for _, id := range stored {
+		is[id] = true
+	}
 	for _, e := range wanted {
-		if !slices.Contains(stored, e.ID) {
+		if !is[e.ID] {
 			return asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version + before})
 		}
 	}

@@ -175,6 +175,12 @@ var edits = []mutation{
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
+		promise: "so meanwhile only opt-outs are stored", in: reliability,
+		file: "plan_edit.go",
+		old:  "if len(c.OptIn)+len(c.OptOut) == 0 || ", new: "if len(types) > 0 || ",
+		test: ". TestAnOptOutIsStoredWhateverHandlersDo",
+	},
+	{
 		promise: "So an opt-out of a channel ends the event then, as CANCELLED, and the series goes on.", in: handlers,
 		file: "run_work.go",
 		old:  "if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {", new: "if false {",
