@@ -128,7 +128,7 @@ func TestFrozenWorkerReturnsAfterItsLease(t *testing.T) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return 200 })
 		r.CreateUsers(20, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
-		zombie := r.Work("zombie")
+		zombie := r.Work("zombie", func(o *chaos.Orders) { o.Patience = 20 * time.Second })
 		_, err := zombie.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.claimed" })
 		require.NoError(t, err)
 		require.NoError(t, zombie.Signal(syscall.SIGSTOP))
