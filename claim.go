@@ -82,12 +82,13 @@ type ClaimRepository interface {
 	// and returns them with their new tokens, in the order of the list. The old token
 	// still holds the other events of its claim. From then on each event is renewed,
 	// settled and released independently. If several calls name the same event, only one
-	// of them gets it. Owner is as in a [ClaimRequest].
+	// of them gets it. Owner is as in a [ClaimRequest]. The result has the users as they are
+	// now, without those who were deleted since the claim.
 	//
 	// LeaseEach is no transition: versions and counters stay. After an error, the caller
 	// does not know which tokens the events have. New tokens that were not returned
 	// expire after the given time.
-	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
+	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) (ClaimResult, error)
 }
 
 // ClaimRequest asks a repository for due events.

@@ -197,6 +197,9 @@ func (w *worker) do(ctx context.Context, j *job) *job {
 
 // attempt checks and delivers one event.
 func (w *worker) attempt(ctx context.Context, j *job) Outcome {
+	if j.user.ID == uuid.Nil {
+		return Released(AfterShutdown, ReasonUserDeleted, 0) // as FAILED
+	}
 	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
 		return CalledOff(ReasonOptedOut)
 	}

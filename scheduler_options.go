@@ -177,8 +177,7 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
 // forced. The events of a handler that overrides opt-outs, and those that were requeued by force, are
-// never postponed. In contrib/jetstream, the quiet hours are compared before a message is
-// sent, not when a worker receives it.
+// never postponed.
 //
 // Give the same quiet hours to every program that delivers or makes events due. Run stores
 // them, and logs a warning if another program stored others (see [Setting]).

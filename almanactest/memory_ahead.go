@@ -73,9 +73,9 @@ func (r *Repository) Return(ctx context.Context, events []almanac.Event) (return
 }
 
 // LeaseEach gives each event its own lease.
-func (r *Repository) LeaseEach(ctx context.Context, events []almanac.Event, owner string, term time.Duration) (leased []almanac.Event, err error) {
+func (r *Repository) LeaseEach(ctx context.Context, events []almanac.Event, owner string, term time.Duration) (leased almanac.ClaimResult, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		leased = nil
+		leased = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User), At: now}
 		for _, e := range events {
 			if !r.stillHeld(e) {
 				continue
@@ -88,7 +88,10 @@ func (r *Repository) LeaseEach(ctx context.Context, events []almanac.Event, owne
 			old.ids = slices.DeleteFunc(slices.Clone(old.ids), func(id uuid.UUID) bool { return id == e.ID })
 			r.leases[e.LeaseToken] = old
 			stored.LeaseToken = token
-			leased = append(leased, copied(r.put(stored, now)))
+			leased.Events = append(leased.Events, copied(r.put(stored, now)))
+			if u, err := r.visible(e.UserID); err == nil {
+				leased.Users[e.UserID] = u
+			}
 			r.endLease(e.LeaseToken)
 		}
 		return nil

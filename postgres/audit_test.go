@@ -54,8 +54,8 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 		require.NoError(t, err)
 		leased, err := store.LeaseEach(t.Context(), claim.Events, "", time.Minute) // is no step
 		require.NoError(t, err)
-		require.Len(t, leased, 1)
-		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: leased[0], Outcome: o, Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+		require.Len(t, leased.Events, 1)
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: leased.Events[0], Outcome: o, Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			return almanactest.Event(now, almanactest.For(u), almanactest.Of("3000"), almanactest.DueIn(time.Hour)), nil
 		}}})
 		require.NoError(t, err)

@@ -64,7 +64,7 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 		}
 		if len(r.kept) > 0 {
 			left := column(r.kept, func(h heldEvent) claimed { return claimed{h.id, h.token, h.version} })
-			if _, _, err := s.leaseEach(ctx, tx, left, "returned", 0); err != nil {
+			if _, _, _, err := s.leaseEach(ctx, tx, left, "returned", 0); err != nil {
 				return err
 			}
 		}

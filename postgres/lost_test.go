@@ -67,7 +67,7 @@ func TestLostEventsReturnToTheQueue(t *testing.T) {
 	settled, err := worker.Settle(t.Context(), []almanac.Settlement{
 		{Event: unleased, Outcome: almanac.Delivered(unleased.UpdatedAt)},
 		{Event: held, Outcome: almanac.Delivered(held.UpdatedAt)},
-		{Event: each[0], Outcome: almanac.Delivered(held.UpdatedAt)},
+		{Event: each.Events[0], Outcome: almanac.Delivered(held.UpdatedAt)},
 	})
 	require.NoError(t, err)
 	require.Error(t, settled[0].Err, "the process that had lost its lease stores nothing")

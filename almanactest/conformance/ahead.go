@@ -234,7 +234,7 @@ var leaseEachCases = cases{
 	},
 	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
 		claimed := k.newClaims(3)
-		leased := must(k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond))(k)
+		leased := must(k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond))(k).Events
 		k.same("renewed", k.renew(leased[0].LeaseToken), []uuid.UUID{leased[0].LeaseToken})
 		released := k.expire(1, 10)
 		k.same("released", ids(released), ids(leased[1:]))
@@ -280,6 +280,22 @@ var leaseEachCases = cases{
 			k.same("as stored", k.stored(e.ID), e)
 		}
 	},
+	"LeaseEach/returns the users as they are now": func(k *kit) {
+		claimed := k.newClaims(3)
+		k.raise(claimed[0].UserID)
+		k.deleteUser(claimed[1].UserID)
+		leased := must(k.r.LeaseEach(k.Context(), claimed, "suite", time.Minute))(k)
+		k.same("leased", ids(leased.Events), ids(claimed))
+		k.same("at", leased.At.Before(k.now), false)
+		users := make(map[uuid.UUID]almanac.User)
+		for _, e := range []almanac.Event{claimed[0], claimed[2]} {
+			users[e.UserID] = k.storedUser(e.UserID)
+		}
+		k.same("users", leased.Users, users)
+		ended := k.settle(almanac.Settlement{Event: leased.Events[1], Outcome: almanac.Released(almanac.AfterShutdown, "released", 0)})
+		k.ok(ended.Err)
+		k.same("of the deleted user", ended.Event.FailureReason, almanac.ReasonUserDeleted)
+	},
 	"LeaseEach/keeps events claimed ahead unstarted": ifAhead(func(k *kit) {
 		pending := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.leaseEach(k.ahead(1).Events)
@@ -294,5 +310,5 @@ func (k *kit) leaseEach(events []almanac.Event) []almanac.Event {
 	k.Helper()
 	leased, err := k.r.LeaseEach(k.Context(), events, "suite", time.Minute)
 	k.noError("lease each", err)
-	return leased
+	return leased.Events
 }

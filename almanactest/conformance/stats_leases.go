@@ -55,7 +55,7 @@ var leaseListCases = cases{
 		r := request(1)
 		r.Program, r.ZoneData = "birthdayd v0.1.0", "2026f"
 		claim := k.take(r)
-		leased := must(k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute))(k)
+		leased := must(k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute))(k).Events
 		leases := must(k.statistics.Leases(k.Context(), 0))(k)
 		k.same("leases", len(leases), 1)
 		l := leases[0]

@@ -135,6 +135,24 @@ var deliveries = []mutation{
 		test: "contrib/jetstream TestEventsThatCannotBePublishedNowAreDelayed",
 	},
 	{
+		promise: "If the user was deleted, it is FAILED.", in: "contrib/jetstream/README.md",
+		file: "run_work.go",
+		old:  "if j.user.ID == uuid.Nil {", new: "if false {",
+		test: "contrib/jetstream TestDeliveriesHaveTheUserWhoIsStoredThen",
+	},
+	{
+		promise: "If the user was deleted, it is FAILED.", in: "contrib/jetstream/README.md",
+		file: "postgres/queries/move_to_leases.sql",
+		old:  "u.deleted_at IS NOT NULL, :user", new: "false, :user",
+		test: "postgres TestPostgresRepository/^LeaseEach$",
+	},
+	{
+		promise: "If the user has opted out since, the event is CANCELLED.", in: "contrib/jetstream/README.md",
+		file: "run_work.go",
+		old:  "if unwanted(j.route.handler, j.user, \"\") &&", new: "if j.event.ClaimCount == 0 && unwanted(j.route.handler, j.user, \"\") &&",
+		test: "contrib/jetstream TestDeliveriesHaveTheUserWhoIsStoredThen",
+	},
+	{
 		promise: "The key alone would not do: a retry ten seconds later has the same key", in: "contrib/jetstream/README.md",
 		file: "contrib/jetstream/line.go",
 		old:  "jetstream.WithMsgID(id)", new: "jetstream.WithMsgID(id[:len(id)-36])",

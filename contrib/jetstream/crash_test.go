@@ -92,9 +92,9 @@ func (a absent) Renew(ctx context.Context, tokens []uuid.UUID, d time.Duration) 
 	return a.Store.Renew(ctx, tokens, d)
 }
 
-func (a absent) LeaseEach(ctx context.Context, events []almanac.Event, owner string, d time.Duration) ([]almanac.Event, error) {
+func (a absent) LeaseEach(ctx context.Context, events []almanac.Event, owner string, d time.Duration) (almanac.ClaimResult, error) {
 	if a.away.Load() {
-		return nil, net.ErrClosed
+		return almanac.ClaimResult{}, net.ErrClosed
 	}
 	return a.Store.LeaseEach(ctx, events, owner, d)
 }

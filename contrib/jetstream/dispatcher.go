@@ -23,9 +23,9 @@ type Dispatcher struct {
 }
 
 // NewDispatcher returns a dispatcher. Its options are those of a scheduler.
-// [almanac.WithWorkers] sets how many messages are published at once. Checks run before an
-// event is published, and again before it is delivered. Deliverers, middleware and limits
-// have no effect here; give them to workers. The error names everything that is wrong with
+// [almanac.WithWorkers] sets how many messages are published at once. Checks, opt-outs and quiet
+// hours are compared before an event is published, and again before it is delivered. Deliverers,
+// middleware and limits have no effect here; give them to workers. The error names everything that is wrong with
 // the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
@@ -89,10 +89,11 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 	}
 	// A message renews only the lease of its own event. Events of the same claim may never
 	// be published, so each event gets its own lease.
-	claim.Events, err = o.LeaseEach(ctx, claim.Events, r.Owner, r.Lease)
+	leased, err := o.LeaseEach(ctx, claim.Events, r.Owner, r.Lease)
 	if err != nil {
 		return almanac.ClaimResult{}, claimedAll{err}
 	}
+	claim.Events, claim.Users = leased.Events, leased.Users
 	return claim, nil
 }
 
@@ -119,7 +120,7 @@ func (o *outlet) space(ctx context.Context) (int, error) {
 // published fails.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-		err := o.line.publish(ctx, d.Event, d.User)
+		err := o.line.publish(ctx, d.Event)
 		if err != nil {
 			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()),
 				slog.String("idempotency_key", d.Event.IdempotencyKey.String()), slog.Any("error", err))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
 )
 
@@ -410,54 +410,67 @@ func TestRefusesBadSettings(t *testing.T) {
 	}
 }
 
-// Deliveries have the user, also of a message of an earlier release, which lacks the user, and of one
-// that has no space for the attributes.
-func TestDeliveriesHaveTheUser(t *testing.T) {
+// What happens to the users while their events wait in the stream counts as before a claim.
+func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	var people []almanac.User
-	var events []almanac.Event
-	for n, size := range []int{1 << 10, 40 << 10, 60 << 10} {
-		u := almanactest.User(almanactest.WithLocale("pt-BR"), almanactest.WithEmail("gráce@bücher.example"), almanactest.WithExternalID(strconv.Itoa(n)),
-			almanactest.WithAttributes(`{"note": "`+strings.Repeat("<", size)+`"}`))
-		events = append(events, almanactest.Store(s, s.store, u, almanactest.Event(time.Now(), almanactest.OfType("PING"), almanactest.For(u)))...)
-		u, err := s.store.User(t.Context(), u.ID)
-		require.NoError(t, err)
-		people = append(people, u)
-	}
+	events := s.due(4)
+	stays, renamed, refuses, deleted := events[0], events[1], events[2], events[3]
 	stop := s.dispatch()
-	s.published(3)
+	s.published(4)
 	stop()
-	bytes := 0
-	for place := range uint64(3) {
-		m, err := s.stream().GetMsg(t.Context(), place+1)
-		require.NoError(t, err)
-		bytes += len(m.Header.Get("Almanac-User"))
-	}
-	require.Greater(t, bytes, 41<<10)
-	require.Less(t, bytes, 60<<10)
-	old, err := s.stream().GetMsg(t.Context(), 1)
+	api, err := almanac.NewScheduler(s.store, s.settings.Registry)
 	require.NoError(t, err)
-	old.Header.Del("Almanac-User")
-	old.Header.Del("Nats-Msg-Id")
-	require.NoError(t, s.stream().DeleteMsg(t.Context(), 1))
-	_, err = s.settings.JetStream.PublishMsg(t.Context(), &nats.Msg{Subject: old.Subject, Header: old.Header, Data: old.Data})
+	name := strings.Repeat("<Ā>", 10)
+	_, err = api.UpdateUser(t.Context(), renamed.UserID, almanac.ProfileChange{FirstName: &name})
+	require.NoError(t, err)
+	_, err = api.OptOut(t.Context(), refuses.UserID, almanac.OptOut{Type: "PING"})
+	require.NoError(t, err)
+	_, err = api.DeleteUser(t.Context(), deleted.UserID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 
-	var mu sync.Mutex
-	users := make(map[uuid.UUID]almanac.User)
+	users := make(chan almanac.User, 4)
 	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		users[d.Event.UserID] = d.User
+		users <- d.User
 		return nil
 	})
-	s.settled(events)
-
-	mu.Lock()
-	defer mu.Unlock()
-	require.Len(t, users, 3)
-	for _, u := range people {
-		require.Equal(t, u, users[u.ID])
+	s.published(0)
+	reasons := map[uuid.UUID]string{stays.ID: "COMPLETED ", renamed.ID: "COMPLETED ", refuses.ID: "CANCELLED opted out"}
+	for id, want := range reasons {
+		s.eventually(func() bool {
+			is, err := s.store.Event(t.Context(), id)
+			return err == nil && string(is.Status)+" "+is.FailureReason == want
+		}, want)
 	}
+	s.eventually(func() bool {
+		_, err := s.store.User(t.Context(), deleted.UserID)
+		_, gone := s.store.Event(t.Context(), deleted.ID)
+		return errors.Is(err, almanac.ErrNotFound) && errors.Is(gone, almanac.ErrNotFound)
+	}, "the event has ended, and the user is removed")
+	close(users)
+	for u := range users {
+		stored, err := s.store.User(t.Context(), u.ID)
+		require.NoError(t, err)
+		require.Equal(t, stored, u)
+	}
+	require.Empty(t, s.received.of(refuses))
+	require.Empty(t, s.received.of(deleted))
+}
+
+// Quiet hours that began while an event waited in the stream hold it.
+func TestQuietHoursHoldWhatHasWaitedInTheStream(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(1, almanactest.ReadyFor(time.Hour))
+	stop := s.dispatch()
+	s.published(1)
+	stop()
+	allDay := calendar.QuietHours{Until: calendar.Clock{Hour: 23, Minute: 59, Second: 59}}
+	s.work("ada", accept, almanac.WithQuietHours(func(almanac.User) calendar.QuietHours { return allDay }), almanac.WithMissedGrace(time.Minute))
+
+	s.eventually(func() bool {
+		is, err := s.store.Event(t.Context(), events[0].ID)
+		return err == nil && is.Status == almanac.Pending && strings.Contains(is.LastError, "quiet hours until")
+	}, "it is postponed")
+	require.Empty(t, s.received.of(events[0]))
 }

@@ -30,17 +30,9 @@ type inlet struct {
 type message struct {
 	jetstream.Msg
 	event almanac.Event
-	user  almanac.User // zero if the message lacks it
 }
 
 func newInlet(s Settings) *inlet { return &inlet{Repository: s.Repository, line: newLine(s)} }
-
-// PutSetting stores nothing. The quiet hours of the dispatcher count, which compares them
-// before it publishes.
-func (*inlet) PutSetting(context.Context, almanac.Setting) error { return errors.ErrUnsupported }
-
-// Settings returns none, so a worker needs no quiet hours.
-func (*inlet) Settings(context.Context) ([]almanac.Setting, error) { return nil, nil }
 
 // Claim takes messages, and returns the events that are still held as published. The other
 // messages are obsolete. Either another worker accepted the same message, or the lease
@@ -84,29 +76,20 @@ func (i *inlet) take(ctx context.Context, r almanac.ClaimRequest) ([]*message, e
 func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 	var fit []*message
 	for _, m := range fetched {
-		e, u, err := decode(eventType, m.Headers(), m.Data())
+		e, err := decode(eventType, m.Headers(), m.Data())
 		if err != nil {
 			i.line.Log.Error("message dropped, it contains no claimed event", slog.String("subject", m.Subject()), slog.Any("error", err))
 			i.let(m.TermWithReason("contains no claimed event"))
 			continue
 		}
-		fit = append(fit, &message{m, e, u})
+		fit = append(fit, &message{m, e})
 	}
 	return fit
 }
 
 // accept returns the events whose tokens it could exchange, and acknowledges or terminates
-// all messages. It gets the database time and missing users first, because nothing may fail
-// after the exchange.
+// all messages. The users are those of now: an event may have waited for long.
 func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	now, err := i.Now(ctx)
-	if err != nil {
-		return almanac.ClaimResult{}, err
-	}
-	users, err := i.users(ctx, taken)
-	if err != nil {
-		return almanac.ClaimResult{}, err
-	}
 	events := make([]almanac.Event, len(taken))
 	for n, m := range taken {
 		events[n] = m.event
@@ -115,8 +98,8 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	if err != nil {
 		return almanac.ClaimResult{}, err
 	}
-	ours := make(map[uuid.UUID]bool, len(held))
-	for _, e := range held {
+	ours := make(map[uuid.UUID]bool, len(held.Events))
+	for _, e := range held.Events {
 		ours[e.ID] = true
 	}
 	for _, m := range taken {
@@ -126,31 +109,7 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 			i.let(m.TermWithReason("the event is no longer held"))
 		}
 	}
-	return almanac.ClaimResult{Events: held, Users: users, At: now}, nil
-}
-
-// users returns the users of messages. It looks up the users of messages that lack them. A user
-// who was deleted meanwhile is left out.
-func (i *inlet) users(ctx context.Context, messages []*message) (map[uuid.UUID]almanac.User, error) {
-	users := make(map[uuid.UUID]almanac.User)
-	for _, m := range messages {
-		if known, ok := users[m.event.UserID]; m.user.ID != uuid.Nil && (!ok || known.Version < m.user.Version) {
-			users[m.event.UserID] = m.user
-		}
-	}
-	for _, m := range messages {
-		id := m.event.UserID
-		if _, ok := users[id]; ok {
-			continue
-		}
-		u, err := i.User(ctx, id)
-		if err == nil {
-			users[id] = u
-		} else if !errors.Is(err, almanac.ErrNotFound) {
-			return nil, err
-		}
-	}
-	return users, nil
+	return held, nil
 }
 
 // keep stores messages for the next claim of their types.

@@ -1,7 +1,6 @@
 package almanacjetstream
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -20,32 +19,19 @@ import (
 // oracle is a repository that holds the events whose tokens it lists.
 type oracle struct {
 	almanac.Repository
-	held  []uuid.UUID
-	err   error // of LeaseEach
-	users map[uuid.UUID]almanac.User
-	down  error // of User
-	asked int   // how often for a user
+	held []uuid.UUID
+	err  error // of LeaseEach
 }
 
-func (o *oracle) User(_ context.Context, id uuid.UUID) (almanac.User, error) {
-	o.asked++
-	if u, ok := o.users[id]; ok && o.down == nil {
-		return u, nil
-	}
-	return almanac.User{}, cmp.Or[error](o.down, &almanac.NotFoundError{Kind: "user", ID: id})
-}
-
-func (o *oracle) LeaseEach(_ context.Context, events []almanac.Event, _ string, _ time.Duration) ([]almanac.Event, error) {
+func (o *oracle) LeaseEach(_ context.Context, events []almanac.Event, _ string, _ time.Duration) (almanac.ClaimResult, error) {
 	var held []almanac.Event
 	for _, e := range events {
 		if slices.Contains(o.held, e.LeaseToken) {
 			held = append(held, e)
 		}
 	}
-	return held, o.err
+	return almanac.ClaimResult{Events: held}, o.err
 }
-
-func (*oracle) Now(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 // letter is a message that records how it was acknowledged.
 type letter struct {
@@ -93,37 +79,4 @@ func TestMessagesAreKeptUntilTheDatabaseAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []almanac.Event{e}, is.Events)
 	require.Equal(t, "...done", l.fate)
-}
-
-// A message of an earlier release lacks the user, who is looked up before the event is accepted.
-func TestMessagesOfEarlierReleasesGetTheirUser(t *testing.T) {
-	t.Parallel()
-	known, edited, erased := almanactest.User(), almanactest.User(), almanactest.User()
-	newer := edited
-	newer.Version++
-	database := &oracle{users: map[uuid.UUID]almanac.User{known.ID: known}, down: net.ErrClosed}
-	i := newInlet(Settings{Repository: database, Log: slog.New(slog.DiscardHandler)})
-	l := new(letter)
-	put := func(in almanac.User, of almanac.User) {
-		e := almanactest.Event(time.Now(), almanactest.For(of), almanactest.InStatus(almanac.Processing))
-		database.held = append(database.held, e.LeaseToken)
-		i.keep([]*message{{Msg: l, event: e, user: in}})
-	}
-	put(almanac.User{}, known)
-	put(almanac.User{}, known)
-	put(newer, edited)
-	put(edited, edited)
-	put(almanac.User{}, erased)
-	r := almanac.ClaimRequest{Types: []string{almanac.TypeBirthday}, Limit: 5}
-
-	_, err := i.Claim(t.Context(), r)
-	require.ErrorIs(t, err, net.ErrClosed)
-	require.NotContains(t, l.fate, "done", "nothing is accepted before the user is known")
-	database.down, database.asked = nil, 0
-	is, err := i.Claim(t.Context(), r)
-
-	require.NoError(t, err)
-	require.Len(t, is.Events, 5)
-	require.Equal(t, map[uuid.UUID]almanac.User{known.ID: known, edited.ID: newer}, is.Users)
-	require.Equal(t, 2, database.asked, "once for each who lacks")
 }

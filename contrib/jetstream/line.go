@@ -130,9 +130,9 @@ func (l *line) space(ctx context.Context) (int, error) {
 	return l.MaxWaiting - int(min(info.State.Msgs, limitOfMaxWaiting)), nil
 }
 
-// publish stores a claimed event with its user in the stream.
-func (l *line) publish(ctx context.Context, e almanac.Event, u almanac.User) error {
-	m, err := encode(l.subject(e.Type), e, u)
+// publish stores a claimed event in the stream.
+func (l *line) publish(ctx context.Context, e almanac.Event) error {
+	m, err := encode(l.subject(e.Type), e)
 	if err != nil {
 		return errors.Join(errEncoding, err)
 	}

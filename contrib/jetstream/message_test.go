@@ -2,8 +2,6 @@ package almanacjetstream
 
 import (
 	"context"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,71 +21,17 @@ func TestMessageCarriesTheWholeEvent(t *testing.T) {
 	e.Payload = []byte(`{"b": "<&>", "a":1.0}`)
 	e.LastError = "line\r\nAlmanac-Lease-Token: forged \xff ü"
 
-	m, err := encode("s", e, almanac.User{})
+	m, err := encode("s", e)
 	require.NoError(t, err)
-	read, _, err := decode(e.Type, m.Header, m.Data)
+	read, err := decode(e.Type, m.Header, m.Data)
 
 	require.NoError(t, err)
 	require.Equal(t, string(e.Payload), string(read.Payload), "not even its blanks change")
 	e.LastError = "line\r\nAlmanac-Lease-Token: forged \ufffd ü"
 	require.Equal(t, e, read)
 	require.NotContains(t, m.Header.Get(headerEvent), "\n")
-	_, _, err = decode("OTHER", m.Header, m.Data)
+	_, err = decode("OTHER", m.Header, m.Data)
 	require.Error(t, err)
-}
-
-// everybody is a user with a value in every field.
-func everybody(t *testing.T) almanac.User {
-	t.Helper()
-	u := almanactest.User(almanactest.Named("Ada <愛>", "O'Lovelace"), almanactest.LivingIn("Asia/Kolkata"), almanactest.WithLocale("en-IN"),
-		almanactest.WithEmail("gráce@bücher.example"), almanactest.WithExternalID("№ 42"), almanactest.WithAttributes("{\"b\": \"<&>\",\r\n \"a\":1.0}"))
-	u.CreationDigest, u.Version = "digest", 3
-	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "OFFER <&>"}}
-	u.CreatedAt, u.UpdatedAt = time.Date(2026, 3, 14, 15, 9, 26, 535_897_000, time.UTC), time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
-	for i, v := 0, reflect.ValueOf(u); i < v.NumField(); i++ {
-		require.False(t, v.Field(i).IsZero(), "%s has no value", v.Type().Field(i).Name)
-	}
-	return u
-}
-
-func TestMessageCarriesTheWholeUser(t *testing.T) {
-	t.Parallel()
-	u := everybody(t)
-	e := almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Processing))
-
-	m, err := encode("s", e, u)
-	require.NoError(t, err)
-	_, read, err := decode(e.Type, m.Header, m.Data)
-
-	require.NoError(t, err)
-	require.Equal(t, u, read)
-	require.NotContains(t, m.Header.Get(headerUser), "\n")
-	for what, text := range map[string]string{
-		"none": "", "no JSON": "{", "another user's": strings.ReplaceAll(m.Header.Get(headerUser), u.ID.String(), uuid.NewString()),
-		"without a day": strings.ReplaceAll(m.Header.Get(headerUser), "1990-01-01", "-01-01"),
-		"no attributes": strings.ReplaceAll(m.Header.Get(headerUser), "1.0}", "1.0"),
-	} {
-		m.Header.Set(headerUser, text)
-		again, read, err := decode(e.Type, m.Header, m.Data)
-		require.NoError(t, err, what)
-		require.Equal(t, e.ID, again.ID, what)
-		require.Zero(t, read, what)
-	}
-}
-
-func TestMessageCarriesAUserWithoutNamesOrYearOfBirth(t *testing.T) {
-	t.Parallel()
-	for _, born := range []string{"", "--02-29", "1990-01-01"} {
-		u := almanactest.User(almanactest.Named("", "Teller"), almanactest.BornOn(born))
-		e := almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Processing))
-		m, err := encode("s", e, u)
-		require.NoError(t, err)
-
-		_, read, err := decode(e.Type, m.Header, m.Data)
-
-		require.NoError(t, err)
-		require.Equal(t, []string{u.ID.String(), "Teller", born}, []string{read.ID.String(), read.Name(), read.DateOfBirth.String()})
-	}
 }
 
 func TestEachTypeHasASubjectOfItsOwn(t *testing.T) {

@@ -174,12 +174,12 @@ func (f freezing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cl
 	return claim, err
 }
 
-func (f freezing) LeaseEach(ctx context.Context, events []almanac.Event, owner string, lease time.Duration) ([]almanac.Event, error) {
+func (f freezing) LeaseEach(ctx context.Context, events []almanac.Event, owner string, lease time.Duration) (almanac.ClaimResult, error) {
 	if err := f.part.reach(fetched); err != nil {
-		return nil, err
+		return almanac.ClaimResult{}, err
 	}
 	is, err := f.Store.LeaseEach(ctx, events, owner, lease)
-	if err == nil && len(is) > 0 {
+	if err == nil && len(is.Events) > 0 {
 		err = f.part.reach(leased)
 	}
 	return is, err

@@ -1,6 +1,6 @@
 -- Move events that are still held as they were claimed to empty leases, each to a lease of its own.
 --   @tokens uuid[] · @ids uuid[] · @versions integer[] (while PENDING) · @fresh uuid[] (parallel; the last is the new lease)
--- Returns the new tokens, of those that were held, with the time at which their leases began.
+-- Returns the new tokens, of those that were held, with the time at which their leases began, and the user, whether deleted or not.
 -- Locks the leases that lose events, in order of their tokens, as renew.sql does. Of several calls for one event, the first
 -- removes the event from the list. The other calls wait for the lock, and then do not find the event.
 WITH n AS MATERIALIZED (
@@ -17,11 +17,11 @@ WITH n AS MATERIALIZED (
     FROM old
     CROSS JOIN LATERAL unnest(old.series_ids, old.event_ids, old.versions) WITH ORDINALITY AS x (series_id, event_id, version, place)
 ), held AS MATERIALIZED (
-    SELECT listed.*, n.fresh
+    SELECT listed.*, n.fresh, s.user_id
     FROM listed
     JOIN n ON n.token = listed.token AND n.event_id = listed.event_id AND n.version = listed.version
     CROSS JOIN LATERAL (
-        SELECT
+        SELECT s.user_id
         FROM :"schema".series s
         WHERE s.id = listed.series_id
             AND s.event_id = listed.event_id
@@ -51,5 +51,11 @@ SET series_ids = ARRAY[held.series_id],
     versions = ARRAY[held.version],
     ahead_since = held.ahead_since
 FROM held
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM :"schema".users x
+    WHERE x.id = held.user_id
+    OFFSET 0
+) u
 WHERE l.token = held.fresh
-RETURNING l.token, l.claimed_at
+RETURNING l.token, l.claimed_at, u.deleted_at IS NOT NULL, :user
