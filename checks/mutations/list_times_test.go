@@ -135,7 +135,7 @@ var operations = []mutation{
 	{
 		promise: "an update names the version that it replaces", in: seeds,
 		file: "event_operation.go",
-		old:  "!known || from.Version != to.Version-1 {", new: "!known {",
+		old:  "from.Status != Pending || from.Version != to.Version-1 {", new: "from.Status != Pending {",
 		test: "almanactest TestMemoryRepository/^EditUser$",
 	},
 	{
