@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 )
 
 // finished is an item with its result on its way to the store.
@@ -11,6 +12,9 @@ type finished[T any] struct {
 	result   T
 	share    *share
 	slotless bool // whether its slot was freed before the result is stored
+
+	again time.Time // of a postponed result: when to try again
+	tries int       // that failed
 }
 
 // runners do the items that have started. Each item that blocks has a goroutine of its own, and so has

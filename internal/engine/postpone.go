@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -8,10 +9,11 @@ import (
 )
 
 // Results that the store cannot take yet are tried again after firstRetry, and then after
-// twice as long each time, up to lastRetry.
+// twice as long each time, up to lastRetry. After slowTries they are logged.
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = time.Second
+	slowTries  = 7
 )
 
 // maxPostponed is how many postponed results may free their slot. Those beyond it keep
@@ -29,15 +31,7 @@ type postponer[T any] struct {
 	added   hint
 
 	mu      sync.Mutex
-	waiting []postponed[T]
-}
-
-// postponed is a result that waits for another try.
-type postponed[T any] struct {
-	finished[T]
-	again time.Time     // when to try again
-	wait  time.Duration // the wait before that
-	tries int           // that failed
+	waiting []finished[T]
 }
 
 // add takes results that a settler could not store. If free is true, it frees their slots, unless too
@@ -50,7 +44,8 @@ func (p *postponer[T]) add(batch []finished[T], free bool) {
 			o.slotless = true
 			p.settler.r.slots.put(1)
 		}
-		p.waiting = append(p.waiting, postponed[T]{finished: o, again: again})
+		o.again = again
+		p.waiting = append(p.waiting, o)
 	}
 	p.mu.Unlock()
 	p.added.give()
@@ -82,7 +77,7 @@ func (p *postponer[T]) run(ctx context.Context, over <-chan struct{}) {
 
 // due removes and returns a batch of results that are due for another try. Without any, it
 // returns how long to wait for the first result, and whether there is one.
-func (p *postponer[T]) due(now time.Time) (batch []postponed[T], wait time.Duration, left bool) {
+func (p *postponer[T]) due(now time.Time) (batch []finished[T], wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := p.settler.size.Of(p.settler.r.Settings.Batch)
@@ -103,14 +98,10 @@ func (p *postponer[T]) due(now time.Time) (batch []postponed[T], wait time.Durat
 }
 
 // retry tries to store a batch once more, and keeps the results that were not stored.
-func (p *postponer[T]) retry(ctx context.Context, batch []postponed[T]) {
+func (p *postponer[T]) retry(ctx context.Context, batch []finished[T]) {
 	s := &p.settler
-	outcomes := make([]finished[T], len(batch))
-	for i, one := range batch {
-		outcomes[i] = one.finished
-	}
 	s.checkLast()
-	later, err := s.try(ctx, outcomes)
+	later, err := s.try(ctx, batch)
 	if err != nil {
 		p.putBack(ctx, batch, err)
 		return
@@ -120,37 +111,37 @@ func (p *postponer[T]) retry(ctx context.Context, batch []postponed[T]) {
 		if s.draining() {
 			s.limit = time.Now().Add(s.r.Leases.TTL) // the store works: go on
 		}
-		outcomes = outcomes[:0]
-		for _, one := range stored {
-			outcomes = append(outcomes, one.finished)
-		}
-		s.free(outcomes)
+		s.free(stored)
 	}
 	p.putBack(ctx, left, nil)
 }
 
 // putBack keeps results for another try, after a call that failed (cause) or that could not
 // store them (nil). It discards results that can no longer be stored in time.
-func (p *postponer[T]) putBack(ctx context.Context, batch []postponed[T], cause error) {
+func (p *postponer[T]) putBack(ctx context.Context, batch []finished[T], cause error) {
 	s := &p.settler
 	now := time.Now()
 	if cause != nil || s.draining() && !now.Before(s.limit) {
-		batch = p.discard(ctx, batch, cause)
+		batch = s.discard(ctx, batch, cmp.Or(cause, errPostponed))
 	}
-	slow := 0
+	var slow int
+	var wait time.Duration
 	for i := range batch {
 		one := &batch[i]
-		wait := min(firstRetry<<one.tries, lastRetry)
-		if wait == lastRetry && one.wait < lastRetry {
-			slow++
-		}
+		wait = min(firstRetry<<one.tries, lastRetry)
 		if cause != nil {
 			wait = max(wait, s.r.backoff(one.tries+1))
 		}
-		one.wait, one.again, one.tries = wait, now.Add(wait), min(one.tries+1, 16)
+		if one.tries == slowTries {
+			slow++
+		}
+		one.again, one.tries = now.Add(wait), min(one.tries+1, 2*slowTries)
 	}
-	if slow > 0 {
-		s.r.log.WarnContext(ctx, "results postponed, other transactions have locked their rows", "results", slow, "retry_in", lastRetry)
+	switch {
+	case slow > 0 && cause != nil:
+		s.r.log.WarnContext(ctx, "results postponed, they keep failing", "error", cause, "results", slow, "retry_in", wait)
+	case slow > 0:
+		s.r.log.WarnContext(ctx, "results postponed, other transactions have locked their rows", "results", slow, "retry_in", wait)
 	}
 	if len(batch) == 0 {
 		s.tracker.idle()
@@ -159,21 +150,6 @@ func (p *postponer[T]) putBack(ctx context.Context, batch []postponed[T], cause 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = append(p.waiting, batch...)
-}
-
-// discard discards the results that can no longer be stored in time, and returns the
-// others.
-func (p *postponer[T]) discard(ctx context.Context, batch []postponed[T], cause error) []postponed[T] {
-	if cause == nil {
-		cause = errPostponed
-	}
-	kept := batch[:0]
-	for _, one := range batch {
-		if len(p.settler.discard(ctx, []finished[T]{one.finished}, cause)) > 0 {
-			kept = append(kept, one)
-		}
-	}
-	return kept
 }
 
 // count returns how many results wait without a slot.

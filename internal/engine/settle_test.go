@@ -231,9 +231,12 @@ func TestSettle_storesTheOthersWhenOneResultTakesTooLong(t *testing.T) {
 		for id := range 10 * items {
 			s.add(soon(items+id, 0, 0))
 		}
-		s.pass(time.Minute)
+		s.pass(10 * time.Minute)
 		if got := len(s.settled); got != 11*items-slow {
 			t.Errorf("%d settled, want those that were claimed later, too", got)
+		}
+		if got := s.log.count("they keep failing"); got < 1 || got > slow {
+			t.Errorf("%d lines say that they keep failing, want one for each, at most", got)
 		}
 		quick.Store(true)
 		s.pass(time.Minute)
