@@ -439,3 +439,43 @@ func TestPruneGoesOnPastAnEventThatIsReferredTo(t *testing.T) {
 	require.ErrorContains(t, errs[0], "mine_id_fkey")
 	require.NoError(t, errors.Join(errs[1:]...))
 }
+
+// A page of which every event is refused costs few calls. An event behind many that are refused is deleted in some round.
+func TestPruneTriesFewOfManyRefusedEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	const events = 60
+	_, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, events))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		CREATE SEQUENCE attempts;
+		CREATE TABLE mended (id uuid);
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM nextval('attempts');
+			IF OLD.id IN (SELECT id FROM mended) THEN RETURN OLD; END IF;
+			RAISE EXCEPTION 'no';
+		END $$;
+		CREATE TRIGGER refuse BEFORE DELETE ON almanac.history FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	prune := func() int {
+		deleted, next, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{Limit: events})
+		require.ErrorContains(t, err, "no (SQLSTATE P0001)")
+		require.NotEmpty(t, next)
+		return deleted
+	}
+
+	require.Zero(t, prune())
+
+	require.Less(t, rowsOf(t, pool, "SELECT last_value FROM attempts")(), 80)
+	_, err = pool.Exec(t.Context(), "INSERT INTO mended SELECT id FROM almanac.history ORDER BY id OFFSET 45 LIMIT 1")
+	require.NoError(t, err)
+	rounds, deleted := 0, 0
+	for ; deleted == 0 && rounds < 1000; rounds++ {
+		deleted = prune()
+	}
+	require.Equal(t, 1, deleted, rounds)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/almanac-go/almanac"
 )
+
+// mostRefused is how many events in a row may be refused before Prune passes over others.
+const mostRefused = 20
 
 // Prune examines a page of ended events, and deletes those that ended before an instant and were
 // due before it. Events that another transaction has locked are kept.
@@ -21,21 +25,23 @@ import (
 //
 // If the database refuses to delete an event, for example because of a foreign key of the host,
 // Prune examines fewer events in a call, and goes on past that event. It returns the error with
-// the cursor of the next page.
+// the cursor of the next page. After mostRefused refused events in a row it examines some of the rest,
+// chosen at random, so that a page costs few calls if every event is refused, and each event is
+// examined in some round.
 func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
 		return 0, "", err
 	}
 	var causes []error
-	examined, works := 0, false
+	examined, works, inARow := 0, false, 0
 	for size := limit; examined < limit; {
 		size = min(size, limit-examined)
-		p := pruning{before: before, bound: createdAt(before), after: after, limit: size}
-		c, err := s.prunePart(ctx, p)
+		part := pgx.StrictNamedArgs{"before": before, "bound": createdAt(before), "after": after, "limit": size}
+		c, err := s.prunePart(ctx, part)
 		switch {
 		case err == nil:
-			works = true
+			works, inARow = true, 0
 		case !mayBeOneRow(err):
 			return deleted, "", errors.Join(err, together(causes))
 		case size > 1:
@@ -45,13 +51,17 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 			if causes = append(causes, err); !works && !refused(err) && len(causes) == failAll {
 				return deleted, "", err
 			}
-			p.before = time.Time{} // nothing ended before it, so the call finds only the id of the event
-			if c, err = s.prunePart(ctx, p); err != nil {
+			skipped := 1
+			if inARow++; inARow > mostRefused {
+				skipped += rand.IntN(limit - examined)
+			}
+			part["before"], part["limit"] = time.Time{}, skipped // nothing ended before it, so the call only finds the last id
+			if c, err = s.prunePart(ctx, part); err != nil {
 				return deleted, "", err
 			}
 		}
-		deleted, examined = deleted+c.pruned, examined+c.examined
-		if c.examined < size {
+		deleted, examined = deleted+c.deleted, examined+c.examined
+		if c.examined < part["limit"].(int) {
 			return deleted, "", together(causes)
 		}
 		after, size = *c.last, size*2
@@ -59,26 +69,16 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 	return deleted, almanac.Cursor(after.String()), together(causes)
 }
 
-// pruning is a part of a page of ended events.
-type pruning struct {
-	before time.Time
-	bound  uuid.UUID // the ids are less
-	after  uuid.UUID
-	limit  int
-}
-
 // pruned is the result for a part of a page.
 type pruned struct {
-	pruned, examined int
-	last             *uuid.UUID // of the part
+	deleted, examined int
+	last              *uuid.UUID // of the part
 }
 
-func (s *Store) prunePart(ctx context.Context, p pruning) (c pruned, err error) {
+func (s *Store) prunePart(ctx context.Context, args pgx.StrictNamedArgs) (c pruned, err error) {
 	err = s.transact(ctx, "prune", func(ctx context.Context, tx pgx.Tx) (err error) {
-		c, err = one(ctx, tx, s.statements.Prune, pgx.StrictNamedArgs{
-			"before": p.before, "after": p.after, "bound": p.bound, "limit": p.limit,
-		}, func(row pgx.CollectableRow) (c pruned, err error) {
-			return c, row.Scan(&c.pruned, &c.examined, &c.last)
+		c, err = one(ctx, tx, s.statements.Prune, args, func(row pgx.CollectableRow) (c pruned, err error) {
+			return c, row.Scan(&c.deleted, &c.examined, &c.last)
 		})
 		return err
 	})
