@@ -49,7 +49,7 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 	}
 	tokens := distinct(column(events, func(e almanac.Event) uuid.UUID { return e.LeaseToken }))
 	var r releaseResult
-	try := func(ctx context.Context, tx pgx.Tx, inParts bool) error {
+	err := s.transact(ctx, "return", func(ctx context.Context, tx pgx.Tx) error {
 		leases, err := all(ctx, tx, s.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(tokens)}, func(row pgx.CollectableRow) (lease, error) {
 			var l lease
 			var now time.Time
@@ -59,7 +59,7 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 		if err != nil {
 			return err
 		}
-		if r, err = s.release(ctx, tx, leases, releasing{byChoice, inParts}); err != nil {
+		if r, err = s.release(ctx, tx, leases, byChoice); err != nil {
 			return err
 		}
 		if len(r.kept) > 0 {
@@ -69,9 +69,6 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 			}
 		}
 		return s.endLeases(ctx, tx, tokens)
-	}
-	err := orInParts(func(inParts bool) error {
-		return s.transact(ctx, "return", func(ctx context.Context, tx pgx.Tx) error { return try(ctx, tx, inParts) })
 	})
 	if err != nil {
 		return nil, err

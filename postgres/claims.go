@@ -119,20 +119,18 @@ const lostPage = 1000
 func (s *Store) requeueLost(ctx context.Context) (err error) {
 	var r releaseResult
 	after := s.earlier.lastSeries.Load()
-	err = orInParts(func(inParts bool) error {
-		return s.transact(ctx, "requeue lost events", func(ctx context.Context, tx pgx.Tx) error {
-			lost, err := one(ctx, tx, s.statements.LostEvents, pgx.StrictNamedArgs{"after": after, "limit": lostPage}, func(row pgx.CollectableRow) (l lease, err error) {
-				var last int64
-				err = row.Scan(&last, &l.series, &l.ids, &l.versions)
-				s.earlier.lastSeries.Store(&last)
-				l.ahead = new(time.Time) // only events that are due may have been begun
-				return l, err
-			})
-			if err == nil {
-				r, err = s.release(ctx, tx, []lease{lost}, releasing{cause{reason: "lost"}, inParts})
-			}
-			return err
+	err = s.transact(ctx, "requeue lost events", func(ctx context.Context, tx pgx.Tx) error {
+		lost, err := one(ctx, tx, s.statements.LostEvents, pgx.StrictNamedArgs{"after": after, "limit": lostPage}, func(row pgx.CollectableRow) (l lease, err error) {
+			var last int64
+			err = row.Scan(&last, &l.series, &l.ids, &l.versions)
+			s.earlier.lastSeries.Store(&last)
+			l.ahead = new(time.Time) // only events that are due may have been begun
+			return l, err
 		})
+		if err == nil {
+			r, err = s.release(ctx, tx, []lease{lost}, cause{reason: "lost"})
+		}
+		return err
 	})
 	if err == nil && len(r.released) > 0 {
 		err = fmt.Errorf("postgres: %d events were in neither the queue nor a lease, and are in the queue again: the first is %s", len(r.released), r.released[0].ID)
@@ -195,22 +193,20 @@ type releaseResult struct {
 // releaseLeases locks leases by a statement and releases the events that they hold. Events that
 // another transaction has locked, or that the database refuses to release, stay in their leases.
 func (s *Store) releaseLeases(ctx context.Context, statement string, args pgx.StrictNamedArgs, why cause) (r releaseResult, err error) {
-	err = orInParts(func(inParts bool) error {
-		return s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
-			var at time.Time
-			taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
-				return l, row.Scan(l.targets(&at)...)
-			})
-			if err != nil || len(taken) == 0 {
-				r = releaseResult{}
-				return err
-			}
-			if r, err = s.release(ctx, tx, taken, releasing{why, inParts}); err != nil {
-				return err
-			}
-			r.at = at
-			return s.keepLeases(ctx, tx, taken, r.kept)
+	err = s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
+		var at time.Time
+		taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
+			return l, row.Scan(l.targets(&at)...)
 		})
+		if err != nil || len(taken) == 0 {
+			r = releaseResult{}
+			return err
+		}
+		if r, err = s.release(ctx, tx, taken, why); err != nil {
+			return err
+		}
+		r.at = at
+		return s.keepLeases(ctx, tx, taken, r.kept)
 	})
 	if err != nil {
 		return releaseResult{}, err
@@ -218,39 +214,27 @@ func (s *Store) releaseLeases(ctx context.Context, statement string, args pgx.St
 	return r, nil
 }
 
-// releasing says how events are released.
-type releasing struct {
-	cause
-	inParts bool // whether those that the database refuses are kept
-}
-
 // release releases the events that leases still hold.
-func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, how releasing) (r releaseResult, err error) {
+func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, why cause) (r releaseResult, err error) {
 	ours, locked, err := s.lockHeld(ctx, tx, taken)
 	if r.kept = locked; err != nil || len(ours) == 0 {
 		return r, err
 	}
 	var done []uuid.UUID
-	releaseAll := func(tx pgx.Tx, held []heldEvent) error {
-		ids, err := s.releaseHeld(ctx, tx, held, how.cause)
-		done = append(done, ids...)
-		return err
-	}
-	if how.inParts {
-		err = inHalves(ours, func(part []heldEvent) error {
-			before := len(done)
-			err := s.undoable(ctx, tx, "release", func(tx pgx.Tx) error { return releaseAll(tx, part) })
-			if err != nil {
-				done = done[:before]
-			}
+	err = inHalves(ours, func(part []heldEvent) error {
+		var ids []uuid.UUID
+		err := s.undoable(ctx, tx, "release", func(tx pgx.Tx) (err error) {
+			ids, err = s.releaseHeld(ctx, tx, part, why)
 			return err
-		}, func(h heldEvent, refused error) error {
-			r.kept, r.refused = append(r.kept, h), append(r.refused, refused)
-			return nil
 		})
-	} else {
-		err = releaseAll(tx, ours)
-	}
+		if err == nil {
+			done = append(done, ids...)
+		}
+		return err
+	}, func(h heldEvent, refused error) error {
+		r.kept, r.refused = append(r.kept, h), append(r.refused, refused)
+		return nil
+	})
 	if err != nil || len(done) == 0 {
 		return r, err
 	}

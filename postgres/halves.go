@@ -70,15 +70,6 @@ func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) e
 // mayBeOneRow reports whether an operation may succeed without one of its rows.
 func mayBeOneRow(err error) bool { return refused(err) || doubtful(err) || tookTooLong(err) }
 
-// orInParts tries an operation as a whole, and in parts if it fails because of one of its rows.
-func orInParts(try func(inParts bool) error) error {
-	err := try(false)
-	if mayBeOneRow(ofStore(err)) {
-		return try(true)
-	}
-	return err
-}
-
 // undoable runs an operation of a transaction under a savepoint, and undoes it after an error. It has
 // deferred constraints checked at once, because an error of COMMIT would undo the whole transaction.
 func (s *Store) undoable(ctx context.Context, tx pgx.Tx, what string, operation func(pgx.Tx) error) error {
