@@ -116,18 +116,15 @@ func (t Failure) overdue(what string) error {
 }
 
 func (s *scheduler) Health() Health {
+	h := Health{Patience: s.lease / 2, Blocked: s.running.host.Blocked()}
 	lanes := s.running.lanes.Load()
 	if lanes == nil {
-		h := Health{Patience: s.lease / 2, Blocked: s.running.host.Blocked()}
 		for _, l := range s.lanes() {
 			h.Workers += l.workers
 		}
 		return h
 	}
-	h := Health{
-		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Deliveries: make(map[string]Failure),
-		Blocked: s.running.host.Blocked(),
-	}
+	h.Running, h.Maintenance, h.Deliveries = true, make(map[string]Failure), make(map[string]Failure)
 	for _, l := range *lanes {
 		h.add(l)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/program"
 )
 
@@ -262,51 +261,37 @@ func (p *onePass) engine(w *worker) *machine {
 	e := w.newEngine()
 	e.Ahead.Window = 0
 	e.Settings.Settlers, e.Settings.Once = 1, true
-	settle, renew := e.Settle, e.Leases.Renew
-	e.Claim = func(ctx context.Context, free int) (jobs []*job, err error) {
-		err = exclusively(ctx, p.working, func() (err error) {
-			jobs, err = w.claim(ctx, min(free, p.left), 0)
-			p.left -= len(jobs)
-			return err
-		})
+	e.Claim = exclusive(p.working, func(ctx context.Context, free int) ([]*job, error) {
+		jobs, err := w.claim(ctx, min(free, p.left), 0)
+		p.left -= len(jobs)
 		return jobs, err
-	}
+	})
+	until := exclusive(p.working, func(ctx context.Context, due *bool) (wait time.Duration, err error) {
+		if p.left > 0 {
+			wait, *due, err = w.untilAllowedIfDue(ctx)
+		}
+		return wait, err
+	})
 	e.Until = func(ctx context.Context) (wait time.Duration, due bool, err error) {
-		err = exclusively(ctx, p.working, func() (err error) {
-			if p.left > 0 {
-				wait, due, err = w.untilAllowedIfDue(ctx)
-			}
-			return err
-		})
+		wait, err = until(ctx, &due)
 		return wait, due, err
 	}
-	e.Settle = func(ctx context.Context, jobs []*job) (later []int, err error) {
-		err = exclusively(ctx, p.working, func() (err error) {
-			later, err = settle(ctx, jobs)
-			return err
-		})
-		return later, err
-	}
-	e.Leases.Renew = func(ctx context.Context, keys []engine.Key) (held []engine.Key, err error) {
-		err = exclusively(ctx, p.renewing, func() (err error) {
-			held, err = renew(ctx, keys)
-			return err
-		})
-		return held, err
-	}
+	e.Settle, e.Leases.Renew = exclusive(p.working, e.Settle), exclusive(p.renewing, e.Leases.Renew)
 	return e
 }
 
-// exclusively calls f while no other call uses slot. It returns the context's error if
-// ctx is done before that.
-func exclusively(ctx context.Context, slot chan struct{}, f func() error) error {
-	select {
-	case slot <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// exclusive returns a function that calls f while no other call uses slot. It returns the
+// context's error if ctx is done before that.
+func exclusive[A, R any](slot chan struct{}, f func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+	return func(ctx context.Context, a A) (result R, err error) {
+		select {
+		case slot <- struct{}{}:
+		case <-ctx.Done():
+			return result, ctx.Err()
+		}
+		defer func() { <-slot }()
+		return f(ctx, a)
 	}
-	defer func() { <-slot }()
-	return f()
 }
 
 // untilAllowedIfDue reports whether an event is due now, and how long it is until its
