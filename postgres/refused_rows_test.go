@@ -387,12 +387,12 @@ func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n i
 	return call, fmt.Sprintf("OLD.id = '%s'", ids[0]), func() int { return n - left() }
 }
 
-// Deleted users whom the host keeps fill more than a page. Later users are removed all the same.
-func TestDeletedUsersAreRemovedBehindManyWhoAreKept(t *testing.T) {
+// Deleted users whom the host keeps fill more than a page. The others are removed all the same, also if each call is that of a new
+// process.
+func TestDeletedUsersAreRemovedAmongManyWhoAreKept(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store := mustStore(t, pool)
-	_, err := newScheduler(t, store).CreateUsers(t.Context(), folk(120), almanac.CreateUsersOptions{})
+	_, err := newScheduler(t, mustStore(t, pool)).CreateUsers(t.Context(), folk(120), almanac.CreateUsersOptions{})
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `
 		CREATE TABLE members (id uuid REFERENCES almanac.users (id));
@@ -401,18 +401,19 @@ func TestDeletedUsersAreRemovedBehindManyWhoAreKept(t *testing.T) {
 		UPDATE almanac.series SET event_id = NULL;
 		UPDATE almanac.users SET deleted_at = now()`)
 	require.NoError(t, err)
-	for range 2 {
-		_, err := store.ReleaseExpired(t.Context(), 1000)
+	users := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
+	for calls := 0; users() > 110 && calls < 100; calls++ {
+		_, err := mustStore(t, pool).ReleaseExpired(t.Context(), 1000)
 		require.ErrorContains(t, err, "members_id_fkey")
 	}
-	require.Equal(t, 110, rowsOf(t, pool, "SELECT count(*) FROM almanac.users")())
+	require.Equal(t, 110, users())
 	_, err = pool.Exec(t.Context(), "DROP TABLE members")
 	require.NoError(t, err)
 	for range 2 {
-		_, err = store.ReleaseExpired(t.Context(), 1000)
+		_, err = mustStore(t, pool).ReleaseExpired(t.Context(), 1000)
 		require.NoError(t, err)
 	}
-	require.Zero(t, rowsOf(t, pool, "SELECT count(*) FROM almanac.users")())
+	require.Zero(t, users())
 }
 
 // Prune goes on past an event that the host refers to, from page to page.

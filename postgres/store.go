@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -53,10 +52,9 @@ type Store struct {
 
 // earlier is what earlier calls have shown.
 type earlier struct {
-	lastHidden atomic.Pointer[uuid.UUID] // of the last page of removeHidden; nil to begin again
-	lastSeries atomic.Pointer[int64]     // of the last page of requeueLost; nil to begin anywhere
-	settles    atomic.Bool               // whether Settle has stored an outcome since this last put one aside
-	claimed    atomic.Int64              // how many events the last claim took; the next one probably takes as many
+	lastSeries atomic.Pointer[int64] // of the last page of requeueLost; nil to begin anywhere
+	settles    atomic.Bool           // whether Settle has stored an outcome since this last put one aside
+	claimed    atomic.Int64          // how many events the last claim took; the next one probably takes as many
 }
 
 var (

@@ -145,30 +145,17 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 // caller halves after an error.
 const mostHidden = 100
 
-// removeHidden removes a page of deleted users who have no event in flight. The next call goes on after
-// the page, so that users who cannot be removed now do not keep later users from being removed. The
-// database may refuse to delete some users, for example because of a foreign key of the host, or need too
-// long for all of them. Then removeHidden removes the others, and returns an error.
+// removeHidden removes some deleted users who have no event in flight. The database may refuse to delete
+// some of them, for example because of a foreign key of the host, or need too long for all of them. Then
+// removeHidden removes the others, and returns an error.
 func (s *Store) removeHidden(ctx context.Context) error {
-	var after uuid.UUID
-	if last := s.earlier.lastHidden.Load(); last != nil {
-		after = *last
-	}
 	var hidden []uuid.UUID
 	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
-		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"after": uuidArg(after), "limit": mostHidden}, scanID)
+		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": mostHidden}, scanID)
 		return err
 	})
-	if err != nil {
+	if err != nil || len(hidden) == 0 {
 		return err
-	}
-	if len(hidden) == mostHidden {
-		s.earlier.lastHidden.Store(&hidden[mostHidden-1])
-	} else {
-		s.earlier.lastHidden.Store(nil)
-	}
-	if len(hidden) == 0 {
-		return nil
 	}
 	var causes []error
 	err = inHalves(hidden, func(part []uuid.UUID) error { return s.removeUsers(ctx, part) },

@@ -1,9 +1,14 @@
--- Users who are deleted, not removed yet, and without events in flight.
---   @after uuid · @limit integer
-SELECT u.id
-FROM :"schema".users u
-WHERE u.deleted_at IS NOT NULL
-    AND u.id > @after
-    AND NOT EXISTS (SELECT FROM :"schema".series s WHERE s.open_user_id = u.id)
-ORDER BY u.id
-LIMIT @limit::integer
+-- Some of the users who are deleted, not removed yet, and without events in flight. They are chosen at random, so that users who
+-- cannot be removed do not keep others from being removed, however many there are.
+--   @limit integer
+WITH chosen AS MATERIALIZED (
+    SELECT u.id
+    FROM :"schema".users u
+    WHERE u.deleted_at IS NOT NULL
+    ORDER BY random()
+    LIMIT @limit::integer
+)
+SELECT chosen.id
+FROM chosen
+WHERE NOT EXISTS (SELECT FROM :"schema".series s WHERE s.open_user_id = chosen.id)
+ORDER BY chosen.id
