@@ -32,8 +32,8 @@ type running struct {
 
 // miswired has the missing deliverers that were logged.
 type miswired struct {
-	mu     sync.Mutex
-	logged map[noDelivererError]bool
+	logged sync.Map // of noDelivererError
+	count  atomic.Int64
 }
 
 // maxMiswired bounds miswired, because a handler may read channels from payloads.
@@ -41,16 +41,11 @@ const maxMiswired = 100
 
 // isNew reports whether err is to be logged, and notes that.
 func (m *miswired) isNew(err noDelivererError) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.logged[err] || len(m.logged) >= maxMiswired {
+	if m.count.Load() >= maxMiswired {
 		return false
 	}
-	if m.logged == nil {
-		m.logged = make(map[noDelivererError]bool)
-	}
-	m.logged[err] = true
-	return true
+	_, logged := m.logged.LoadOrStore(err, true)
+	return !logged && m.count.Add(1) <= maxMiswired
 }
 
 // wake makes all engines search from the beginning, because the caller does not know

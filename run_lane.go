@@ -104,11 +104,7 @@ func (l *lane) untilAllowed(now time.Time) time.Duration {
 	if l.tokens == nil {
 		return 0
 	}
-	missing := 1 - l.tokens.TokensAt(now)
-	if missing <= 0 {
-		return 0
-	}
-	return time.Duration(missing / float64(l.tokens.Limit()) * float64(time.Second))
+	return max(0, time.Duration((1-l.tokens.TokensAt(now))/float64(l.tokens.Limit())*float64(time.Second)))
 }
 
 // route is what a worker needs for the events of one type. It is made once and used for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/program"
 )
 
@@ -214,21 +215,18 @@ const upkeepShare = 4
 func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
 	defer cancel()
-	tasks := []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{"release expired leases", w.releaseExpired},
-		{"plan stalled series", w.planStalled},
-		{"compare zone rules", p.followZonesOnce},
+	tasks := []engine.Task{
+		{Name: "release expired leases", Do: w.releaseExpired},
+		{Name: "plan stalled series", Do: w.planStalled},
+		{Name: "compare zone rules", Do: p.followZonesOnce},
 	}
 	var errs []error
 	for _, task := range tasks {
-		if err := unlessOver(ctx, task.do(ctx)); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", task.name, err))
+		if err := unlessOver(ctx, task.Do(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
 		}
 		if ctx.Err() != nil {
-			p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.name)
+			p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.Name)
 			break
 		}
 	}
