@@ -18,7 +18,8 @@ import (
 // alone decides what is due and when a lease ends. Errors for known cases have the types
 // of this package. All other errors come from the database, and do not say whether the
 // operation took effect. If such an error has a method SafeToRetry() bool that returns
-// true, the operation did not take effect.
+// true, the operation did not take effect. If it also has a method Refused() bool that returns
+// true, one of the rows may be the cause, and the operation may succeed without it.
 //
 // All that a Scheduler needs of a Repository is in this method set. So a type can embed a
 // Repository and replace some of its methods. Some abilities are optional: the comments of

@@ -3,6 +3,7 @@ package almanac
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ type Health struct {
 
 	// Claim, Settle and Renew say how long the repository has failed to return due
 	// events, to store outcomes and to renew leases. A first call that is not answered
-	// yet counts too, so a few milliseconds are normal.
+	// yet counts too, so a few milliseconds are normal. Claim also fails if the repository
+	// refuses events of one type, while those of other types are claimed.
 	Claim, Settle, Renew Failure
 
 	// Maintenance has the maintenance tasks whose last run failed, by name. They are
@@ -142,9 +144,14 @@ func (h *Health) add(l *lane) {
 		h.Maintenance[name] = Failure(failure)
 	}
 	l.attempts.show(h.Deliveries)
+	refused := make(map[string]Failure)
+	l.refused.show(refused)
+	for eventType, is := range refused {
+		h.Claim = worse(h.Claim, engine.Failure{For: is.For, Err: fmt.Errorf("events of type %s: %w", eventType, is.Err)})
+	}
 }
 
-// attempts has the event types of a lane of which the last attempt failed.
+// attempts has the event types of a lane of which the last attempt, to deliver or to claim, failed.
 type attempts struct {
 	mu      sync.Mutex
 	failing map[string]failing // by event type
@@ -154,6 +161,8 @@ type attempts struct {
 type failing struct {
 	since time.Time
 	err   error
+	times int       // in a row
+	retry time.Time // of a type that is refused: when it is claimed again
 }
 
 // note notes the result of an attempt.
@@ -174,7 +183,9 @@ func (a *attempts) note(eventType string, err error) {
 	if a.failing == nil {
 		a.failing = make(map[string]failing)
 	}
-	a.failing[eventType] = failing{is.since, err}
+	is.err, is.times = err, is.times+1
+	is.retry = time.Now().Add(tryAgain.Delay(is.times, rand.Float64()))
+	a.failing[eventType] = is
 }
 
 func (a *attempts) show(failures map[string]Failure) {

@@ -2,9 +2,13 @@ package almanac
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +65,7 @@ type lane struct {
 	mark    mark
 	engine  *machine
 	attempts
+	refused attempts // to claim: the types of which the repository refuses an event; only the claimer changes it
 }
 
 // lanes returns the lanes for the types of the registry. The first lane is the shared
@@ -105,6 +110,43 @@ func (l *lane) untilAllowed(now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, time.Duration((1-l.tokens.TokensAt(now))/float64(l.tokens.Limit())*float64(time.Second)))
+}
+
+// isRefused reports whether the repository refused a row, and stored nothing. See [Repository].
+func isRefused(err error) bool {
+	var of interface{ Refused() bool }
+	return errors.As(err, &of) && of.Refused() && safeToRetry(err)
+}
+
+// apart calls try for the types together. If they are refused together, it calls try for each of them
+// alone, so that one type stops no other, and leaves those out that are refused for a time that grows to
+// five seconds. An error of every type is about none of them.
+func (w *worker) apart(ctx context.Context, try func(types []string) error) error {
+	types := w.types
+	if len(w.refused.failing) > 0 {
+		types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return time.Until(w.refused.failing[t].retry) > 0 })
+	}
+	err := try(types)
+	if len(types) < 2 || !isRefused(err) {
+		return err
+	}
+	refused := make(map[string]error)
+	for _, i := range rand.Perm(len(types)) { // the first ones may use up the free workers
+		if alone := try(types[i : i+1]); isRefused(alone) {
+			refused[types[i]] = alone
+		} else if alone != nil {
+			return alone
+		}
+	}
+	if len(refused) == len(types) {
+		return err
+	}
+	for t, err := range refused {
+		w.refused.note(t, err)
+		w.log.WarnContext(ctx, "events of a type cannot be claimed", slog.String("event_type", t),
+			slog.Duration("retry_in", time.Until(w.refused.failing[t].retry)), slog.Any("error", err))
+	}
+	return nil
 }
 
 // route is what a worker needs for the events of one type. It is made once and used for

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -255,6 +258,168 @@ func TestThroughputGrowsWithTheProcesses(t *testing.T) {
 				possible := events / workers / time.Duration(processes) * takes
 				// A fifth more for the time in which outcomes wait to be stored together.
 				require.LessOrEqual(t, last.Sub(began), possible*12/10)
+			})
+		})
+	}
+}
+
+// refusedWays are triggers that raise an error when one event is claimed: in the statement, and in its COMMIT.
+var refusedWays = map[string]string{
+	"statement": "CREATE TRIGGER refuse BEFORE DELETE ON almanac.queue FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()",
+	"COMMIT":    "CREATE CONSTRAINT TRIGGER refuse AFTER DELETE ON almanac.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()",
+}
+
+// refuseClaimOf has the database refuse to claim the second of three events of the type BAD. It returns the first, the others, and
+// what ends the refusal.
+func refuseClaimOf(t *testing.T, way string, handler func(eventType string, age time.Duration) series) (w *world, first almanac.Event, others []almanac.Event, mend func()) {
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	first = storeEvent(t, store, handler("BAD", 3*time.Minute))
+	for _, age := range []time.Duration{2 * time.Minute, time.Minute} {
+		others = append(others, storeEvent(t, store, handler("BAD", age)))
+	}
+	_, err = pool.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'XX001'; END $$`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), fmt.Sprintf(way, "OLD.event_id = '"+others[0].ID.String()+"'"))
+	require.NoError(t, err)
+	return openOn(store), first, others, func() {
+		_, err := pool.Exec(t.Context(), "DROP TRIGGER refuse ON almanac.queue")
+		require.NoError(t, err)
+	}
+}
+
+// An event that the database refuses to claim may stop the later events of its type, but no event of another type. A sweep
+// claims them as soon as the database takes them.
+func TestATypeThatIsRefusedStopsNoOtherType(t *testing.T) {
+	t.Parallel()
+	for where, way := range refusedWays {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := new(receiver)
+			handler := func(eventType string, age time.Duration) series {
+				return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
+			}
+			w, first, others, mend := refuseClaimOf(t, way, handler)
+			completed := make(map[uuid.UUID]bool)
+			await := func(events ...almanac.Event) {
+				for _, e := range events {
+					for !completed[e.ID] {
+						completed[w.await(t, almanac.EventCompleted).ID] = true
+					}
+				}
+			}
+			scheduler := w.runAll(t, []almanac.EventHandler{handler("BAD", 0), handler("FINE", 0), handler("GOOD", 0)},
+				almanac.WithSweep(2*time.Second), almanac.WithPoll(50*time.Millisecond))
+			stored := []almanac.Event{first}
+			for age := range time.Duration(5) {
+				stored = append(stored, storeEvent(t, w.store, handler("FINE", age*time.Minute)), storeEvent(t, w.store, handler("GOOD", age*time.Minute)))
+			}
+			await(stored...)
+			require.Eventually(t, func() bool {
+				err := scheduler.Health().Claim.Err
+				return err != nil && strings.Contains(err.Error(), "events of type BAD: ")
+			}, 10*time.Second, time.Millisecond)
+			await(storeEvent(t, w.store, handler("GOOD", time.Second)))
+			require.False(t, completed[others[0].ID])
+
+			mend()
+			await(others...)
+			require.Eventually(t, func() bool { return scheduler.Health().Claim.Err == nil }, 10*time.Second, time.Millisecond)
+			require.NoError(t, w.stop())
+			require.Len(t, r.deliveries(), 14)
+		})
+	}
+}
+
+func TestAPassNamesTheTypeThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for where, way := range refusedWays {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := new(receiver)
+			handler := func(eventType string, age time.Duration) series {
+				return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
+			}
+			w, _, _, mend := refuseClaimOf(t, way, handler)
+			scheduler := w.schedulerOf(t, []almanac.EventHandler{handler("BAD", 0), handler("FINE", 0)})
+			for age := range time.Duration(5) {
+				storeEvent(t, w.store, handler("FINE", age*time.Minute))
+			}
+			_, err := scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.ErrorContains(t, err, "events of type BAD: ")
+			fine := 0
+			for _, d := range r.deliveries() {
+				if d.Event.Type == "FINE" {
+					fine++
+				}
+			}
+			require.Equal(t, 5, fine)
+
+			mend()
+			_, err = scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			require.Len(t, r.deliveries(), 8)
+		})
+	}
+}
+
+// rowError is the error of a claim that a row may have caused.
+type rowError struct{ certain bool }
+
+func (rowError) Error() string       { return "a row was refused" }
+func (rowError) Refused() bool       { return true }
+func (e rowError) SafeToRetry() bool { return e.certain }
+
+// refusing refuses claims, and counts those of one type.
+type refusing struct {
+	almanac.Repository
+	err    atomic.Pointer[rowError]
+	claims atomic.Int64
+}
+
+func (r *refusing) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if len(request.Types) == 1 {
+		r.claims.Add(1)
+	}
+	if err := r.err.Load(); err != nil {
+		return almanac.ClaimResult{}, *err
+	}
+	return r.Repository.Claim(ctx, request)
+}
+
+// If it is unknown whether events were claimed, no other claim follows at once. If every type is refused, none is to blame: all are
+// claimed together again.
+func TestAnErrorOfEveryTypeIsAboutNone(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]rowError{"unknown": {false}, "every type": {true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, r := &refusing{Repository: almanactest.NewRepository(nil)}, new(receiver)
+				store.err.Store(&err)
+				w := openOn(store)
+				handlers := []almanac.EventHandler{
+					series{eventType: "ONE", seconds: ago(time.Minute), execute: r.Deliver},
+					series{eventType: "OTHER", seconds: ago(time.Minute), execute: r.Deliver},
+				}
+				for _, h := range handlers {
+					storeEvent(t, store, h.(series))
+				}
+				scheduler := w.runAll(t, handlers)
+				time.Sleep(time.Minute)
+				require.ErrorIs(t, scheduler.Health().Claim.Err, err)
+				require.NotContains(t, scheduler.Health().Claim.Err.Error(), "events of type")
+				if !err.certain {
+					require.Zero(t, store.claims.Load())
+				}
+				store.claims.Store(0)
+				store.err.Store(nil)
+				time.Sleep(time.Minute)
+				require.NoError(t, w.stop())
+				require.Len(t, r.deliveries(), 2)
+				require.Zero(t, store.claims.Load())
 			})
 		})
 	}

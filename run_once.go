@@ -195,6 +195,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		engines.Go(func() { errs[i] = l.engine.Run(bounded) })
 	}
 	engines.Wait()
+	errs = append(errs, p.Health().Claim.Err) // of a type that is refused
 	if p.Prune && p.retention > 0 {
 		errs = append(errs, unlessOver(bounded, workers[0].prune(bounded)))
 	}

@@ -93,15 +93,31 @@ func (w *worker) renew(ctx context.Context, keys []engine.Key) (held []engine.Ke
 }
 
 // claim claims up to free events that are due, or will be due within ahead.
-func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*job, error) {
+func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) (jobs []*job, err error) {
+	err = w.apart(ctx, func(types []string) error {
+		more, err := w.claimOf(ctx, types, free-len(jobs), ahead)
+		jobs = append(jobs, more...)
+		return err
+	})
+	return jobs, err
+}
+
+// claimOf claims events of some types of the lane. A claim of one of several types leaves the mark, which
+// is about all of them. It takes fewer of a type that was refused, because the events before the refused
+// one can be claimed.
+func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead time.Duration) ([]*job, error) {
 	asked := time.Now()
 	free = w.allowance(free, asked)
-	if len(w.types) == 0 || free == 0 {
+	if len(types) == 0 || free == 0 {
 		return nil, nil
+	}
+	from := &w.mark
+	if len(types) == 1 && len(w.types) > 1 {
+		from, free = new(mark), max(free>>w.refused.failing[types[0]].times, 1)
 	}
 	request := ClaimRequest{
 		Token: uuid.New(), Owner: w.owner, Program: w.program, ZoneData: zoneRelease(asked),
-		Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
+		Types: types, Limit: free, Lease: w.lease, Mark: from.look(), Ahead: ahead,
 	}
 	claimed, err := w.repository.Claim(ctx, request)
 	m := Measurement{Kind: MeasuredClaim, Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
@@ -117,7 +133,12 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		}
 		return nil, err
 	}
-	w.mark.advance(request, claimed)
+	from.advance(request, claimed)
+	for t := range w.refused.failing {
+		if len(types) > 1 && slices.Contains(types, t) {
+			w.refused.note(t, nil)
+		}
+	}
 	w.spend(len(claimed.Events), asked)
 	observed := w.database.set(claimed.At, asked)
 	if ahead > 0 && len(claimed.Events) > 0 {
@@ -162,9 +183,15 @@ func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
 
 // look returns how long until the next event is due. If a search from the beginning finds
 // a due event, the next claim searches from there too.
-func (w *worker) look(ctx context.Context) (time.Duration, bool, error) {
+func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err error) {
 	from := w.mark.look()
-	wait, known, err := w.repository.Until(ctx, w.types, from)
+	err = w.apart(ctx, func(types []string) error {
+		next, any, err := w.repository.Until(ctx, types, from)
+		if any && (!known || next < wait) {
+			wait, known = next, true
+		}
+		return err
+	})
 	if from.IsZero() && (err != nil || known && wait <= 0) {
 		w.mark.reset()
 	}

@@ -180,10 +180,16 @@ func (f *failure) Is(target error) bool {
 // calls it, and almanac.Repository describes it.
 func (f *failure) SafeToRetry() bool { return !unknown(f.err) }
 
+// Refused reports whether the database may have rejected one of the rows. It is described there, too.
+func (f *failure) Refused() bool { return refused(f.err) || doubtful(f.err) }
+
 // wrap adds the name of the failed operation. It returns a domain error unchanged.
 func wrap(what string, err error) error {
 	if domain, ok := errors.AsType[*domainError](err); ok {
 		return domain.err
+	}
+	if f, ok := err.(*failure); ok && f.what == what {
+		return f
 	}
 	return &failure{what, err}
 }

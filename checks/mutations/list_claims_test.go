@@ -207,6 +207,24 @@ var claims = []mutation{
 		test: "postgres TestAReleaseReplacesARowOfTheQueue",
 	},
 	{
+		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
+		file: "run_lane.go",
+		old:  "if len(types) < 2 || !isRefused(err) {", new: "if true {",
+		test: ". TestATypeThatIsRefusedStopsNoOtherType",
+	},
+	{
+		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
+		file: "run_work.go",
+		old:  "max(free>>w.refused.failing[types[0]].times, 1)", new: "free",
+		test: ". TestATypeThatIsRefusedStopsNoOtherType",
+	},
+	{
+		promise: "If every type is refused, none is to blame", in: reliability,
+		file: "run_lane.go",
+		old:  "if len(refused) == len(types) {", new: "if false {",
+		test: ". TestAnErrorOfEveryTypeIsAboutNone",
+	},
+	{
 		promise: "the claim goes on after them", in: reliability,
 		file: "postgres/claims.go",
 		old:  "more && calls < mostClaims", new: "more && calls < 1 && err == nil",
@@ -275,7 +293,7 @@ var claims = []mutation{
 	{
 		promise: "An event that cannot be released stays in its lease, behind the others.", in: reliability,
 		file: "postgres/claims.go",
-		old:  "r.kept, r.refused = append(r.kept, h), append(r.refused, refused)\n\t\t\treturn nil", new: "return refused",
+		old:  "r.kept, r.refused = append(r.kept, h), append(r.refused, refused)\n\t\treturn nil", new: "return refused",
 		test: "postgres TestReleaseExpiredGoesOnPastARefusedEvent",
 	},
 	{
