@@ -124,9 +124,7 @@ type ClaimRequest struct {
 type ClaimResult struct {
 	Events []Event            // PROCESSING, in the order of their due instants
 	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
-	// At is the time of the claim by the repository's clock, UTC; zero if the repository has not
-	// searched, and so has no events.
-	At time.Time
+	At     time.Time          // the time of the claim by the repository's clock, UTC; zero if it has not searched
 	// Reached is when the last of the events became available, UTC; zero without events.
 	// All events that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.

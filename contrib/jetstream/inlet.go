@@ -87,8 +87,7 @@ func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 	return fit
 }
 
-// accept returns the events whose tokens it could exchange, and acknowledges or terminates
-// all messages. The users are those of now: an event may have waited for long.
+// accept returns the events whose tokens it could exchange, and acknowledges or terminates all messages.
 func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	events := make([]almanac.Event, len(taken))
 	for n, m := range taken {
