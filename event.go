@@ -196,27 +196,25 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 // check returns an error for a value that cannot be stored, so that a transaction does
 // not fail later. A payload that stays as it was stored is not checked.
 func (e Event) check(payloadStays bool) error {
-	var bad ValidationError
+	var bad []FieldError
 	refuse := func(field, problem string) {
-		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
+		if problem != "" {
+			bad = append(bad, FieldError{Field: field, Problem: problem})
+		}
 	}
-	if problem := tokenProblem(e.Type, maxEventType); problem != "" {
-		refuse("event type", problem)
+	refuse("event type", tokenProblem(e.Type, maxEventType))
+	if e.Series != "" {
+		refuse("series", tokenProblem(e.Series, maxSeriesName))
 	}
-	if problem := tokenProblem(e.Series, maxSeriesName); e.Series != "" && problem != "" {
-		refuse("series", problem)
+	refuse("occurrence key", tokenProblem(e.OccurrenceKey, maxOccurrenceKey))
+	if e.KeyUnit != calendar.UnitText {
+		refuse("key unit", tokenProblem(string(e.KeyUnit), maxKeyUnit))
 	}
-	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
-		refuse("occurrence key", problem)
+	if !payloadStays {
+		refuse("payload", payloadProblem(e.Payload))
 	}
-	if problem := tokenProblem(string(e.KeyUnit), maxKeyUnit); e.KeyUnit != calendar.UnitText && problem != "" {
-		refuse("key unit", problem)
-	}
-	if problem := payloadProblem(e.Payload); !payloadStays && problem != "" {
-		refuse("payload", problem)
-	}
-	if len(bad.Fields) > 0 {
-		return &bad
+	if len(bad) > 0 {
+		return &ValidationError{bad}
 	}
 	return nil
 }

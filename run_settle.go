@@ -66,9 +66,10 @@ func (p *plans[T]) of(i int, u User, now time.Time) (T, error) {
 	if p.made == nil {
 		p.at, p.made = now, p.make(p.jobs, func(j *job) User { return j.user }, now)
 	}
-	one, was := p.made[i], p.jobs[i].user
+	one, was := &p.made[i], &p.jobs[i].user
 	if u.ID != was.ID || u.Version != was.Version || !u.CreatedAt.Equal(was.CreatedAt) || !now.Equal(p.at) {
-		one = p.make(p.jobs[i:i+1], func(*job) User { return u }, now)[0]
+		is := u // a copy, so that no other user is on the heap
+		one = &p.make(p.jobs[i:i+1], func(*job) User { return is }, now)[0]
 	}
 	return one.plan, one.err
 }

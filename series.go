@@ -101,6 +101,10 @@ func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 
 // seriesOfEvent returns the series of e, and whether u still has it.
 func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
+	if _, several := h.(MultiSeries); !several {
+		only := oneSeries{EventHandler: h}
+		return only, only.id() == SeriesOf(e) && !unwanted(h, u, ""), nil
+	}
 	list, err := seriesFor(h, u)
 	i := slices.IndexFunc(list, func(s oneSeries) bool { return s.id() == SeriesOf(e) })
 	if err != nil || i < 0 {

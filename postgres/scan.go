@@ -267,12 +267,14 @@ func (r *userRow) cells() []cell {
 }
 
 func (r *userRow) value() (almanac.User, error) {
+	if r.user.Timezone.String() != r.zone { // often that of the row before
+		r.user.Timezone = calendar.StoredTimezone(r.zone)
+	}
 	u := r.user
 	var err error
 	if u.DateOfBirth, err = birthOf(r.born); err != nil {
 		return almanac.User{}, err
 	}
-	u.Timezone = calendar.StoredTimezone(r.zone)
 	u.Attributes = r.attributes
 	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orZero(r.locale), orZero(r.email), orZero(r.external), orZero(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()

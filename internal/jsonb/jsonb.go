@@ -61,10 +61,10 @@ func Check(text []byte) (length int, problem string) {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
 		case c == ',' || c == ':':
 			length += len(", ")
-			within.pass(c)
+			within = within.pass(c)
 		default:
 			length++
-			within.pass(c)
+			within = within.pass(c)
 		}
 		if len(within) > maxDepth {
 			return 0, "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
@@ -164,16 +164,17 @@ type level struct {
 	names  map[string]bool // of an object with more names: all of them
 }
 
-// pass processes a token of one character.
-func (n *nesting) pass(c byte) {
+// pass returns n after a token of one character.
+func (n nesting) pass(c byte) nesting {
 	switch c {
 	case '{', '[':
-		*n = append(*n, level{object: c == '{'})
+		return append(n, level{object: c == '{'})
 	case '}', ']':
-		*n = (*n)[:len(*n)-1]
+		return n[:len(n)-1]
 	case ':', ',':
-		(*n)[len(*n)-1].named = c == ':'
+		n[len(n)-1].named = c == ':'
 	}
+	return n
 }
 
 // repeats processes a string. It reports whether the string is a member name that its
