@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -179,7 +180,7 @@ type lease struct {
 
 // targets returns the destinations for the clock and a lease, for Scan.
 func (l *lease) targets(now *time.Time) []any {
-	return []any{now, rawID(&l.token), &l.series, (*rawIDs)(&l.ids), &l.versions, &l.ahead}
+	return []any{now, rawID(&l.token), &l.series, rawIDs{(*pgtype.FlatArray[uuid.UUID])(&l.ids)}, &l.versions, &l.ahead}
 }
 
 // releaseResult is the result of releasing the events of leases.

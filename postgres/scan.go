@@ -28,21 +28,11 @@ func (c cell) target() any    { return c.into }
 // would pass the id as a text.
 func rawID(id *uuid.UUID) *[16]byte { return (*[16]byte)(id) }
 
-// rawIDs is the destination for an array of ids, each as rawID receives it.
-type rawIDs []uuid.UUID
-
-var _ pgtype.ArraySetter = (*rawIDs)(nil)
-
-// SetDimensions is called by pgx.
-func (a *rawIDs) SetDimensions(dimensions []pgtype.ArrayDimension) error {
-	return (*pgtype.FlatArray[uuid.UUID])(a).SetDimensions(dimensions)
-}
+// rawIDs is the destination of an array of ids, each as for rawID.
+type rawIDs struct{ *pgtype.FlatArray[uuid.UUID] }
 
 // ScanIndex is called by pgx.
-func (a rawIDs) ScanIndex(i int) any { return rawID(&a[i]) }
-
-// ScanIndexType is called by pgx.
-func (a rawIDs) ScanIndexType() any { return new([16]byte) }
+func (a rawIDs) ScanIndex(i int) any { return rawID(&(*a.FlatArray)[i]) }
 
 // repeated has texts that occur often in a result, such as zones, so that each is allocated once. It
 // is limited, because a column may have other texts in every row. The zero value is ready for use.

@@ -157,10 +157,8 @@ func (t *settling) succeed(c *change, e almanac.Event, err error, now time.Time)
 		other := e // a copy, so that no other successor is on the heap
 		c.other = &other
 	default:
-		if e.KeyUnit == c.was.KeyUnit && e.OccurrenceKey <= c.was.OccurrenceKey {
-			return
-		}
-		if used, ok := c.was.UsedBefore.Of(e.KeyUnit); !ok || e.OccurrenceKey > used.Key {
+		used, before := c.was.UsedBefore.Of(e.KeyUnit)
+		if (e.KeyUnit != c.was.KeyUnit || e.OccurrenceKey > c.was.OccurrenceKey) && (!before || e.OccurrenceKey > used.Key) {
 			t.next = append(t.next, e)
 			c.next = &t.next[len(t.next)-1]
 		}

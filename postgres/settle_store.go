@@ -108,11 +108,8 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 		return v, ok
 	})
 	args["idempotency_keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.IdempotencyKey.String()), true })
-	args["payloads"] = ofNext(changes, func(c *change) (v pgtype.Text, ok bool) {
-		if ok = !bytes.Equal(c.next.Payload, c.was.Payload); ok {
-			v = text(string(c.next.Payload))
-		}
-		return v, ok
+	args["payloads"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
+		return text(string(c.next.Payload)), !bytes.Equal(c.next.Payload, c.was.Payload)
 	})
 	args["user_versions"] = ofNext(changes, func(c *change) (pgtype.Int4, bool) {
 		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion
