@@ -218,7 +218,7 @@ func (r *report) claimsPicture() (picture, error) {
 				c.text(label{x: left + pitch*float64(i), y: bottom + 20, anchor: "middle", size: small, fill: c.muted}, thousands(float64(size)))
 			}
 			c.text(label{x: width - margin, y: bottom + 20, anchor: "end", size: small, fill: c.muted}, "rows")
-			for q, curve := range curvesInOrder(curves) {
+			for q, curve := range [][]*measure{curves["p50"], curves["p95"]} { // the latter is drawn over the former
 				stroke, above := c.ours, -10.0
 				if q == 0 {
 					stroke, above = c.others, 20
@@ -242,9 +242,4 @@ func (r *report) claimsPicture() (picture, error) {
 			c.text(label{x: left + 480 + 18, y: ends[1], size: medium, fill: c.ink}, "half within")
 		},
 	}, nil
-}
-
-// curvesInOrder has that of the median first, so that the other is drawn over it.
-func curvesInOrder(curves map[string][]*measure) [][]*measure {
-	return [][]*measure{curves["p50"], curves["p95"]}
 }

@@ -147,7 +147,7 @@ func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvent
 				return err
 			}
 		}
-		created, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(list), repeatsSeries))
+		created, err := s.insertRows(ctx, tx, s.statements.InsertUsers, newUserArgs(slices.DeleteFunc(slices.Clone(list), repeatsSeries)))
 		if err != nil {
 			return err
 		}
@@ -186,11 +186,6 @@ func byID(rows []made) map[uuid.UUID]made {
 		result[m.id] = m
 	}
 	return result
-}
-
-// insertUsers stores the users whose ids and external ids are free, and returns them by their ids.
-func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, users []almanac.UserWithEvents) (map[uuid.UUID]made, error) {
-	return s.insertRows(ctx, tx, s.statements.InsertUsers, newUserArgs(users))
 }
 
 // newUserArgs returns the parallel arrays for new users.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -131,7 +132,7 @@ func (p importSettings) read(in io.Reader) (rows, error) {
 	if p.format == "csv" {
 		return readCSV(in, p.who, requiredColumns(p.optional))
 	}
-	return readJSON(in, p.who, requiredColumns(p.optional)), nil
+	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: p.who, needs: requiredColumns(p.optional)}, nil
 }
 
 // importReport is what there is to say about an import.

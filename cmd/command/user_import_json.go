@@ -22,10 +22,6 @@ type jsonRows struct {
 	line   int
 }
 
-func readJSON(in io.Reader, who identity, needs []string) *jsonRows {
-	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: who, needs: needs}
-}
-
 func (r *jsonRows) next() (row, error) {
 	for {
 		text, err := r.readLine()

@@ -56,10 +56,6 @@ func previewedOf(o almanac.Occurrence) previewedOccurrence {
 	return p
 }
 
-func previewedAll(list []almanac.Occurrence) []previewedOccurrence {
-	return mapped(list, previewedOf)
-}
-
 // Run shows the occurrences.
 func (c *previewUser) Run(ctx context.Context, env *environment) error {
 	count, errCount := number("--count", c.Count, 1, maxCount)
@@ -70,7 +66,7 @@ func (c *previewUser) Run(ctx context.Context, env *environment) error {
 			return err
 		}
 		found, err := scheduler.Preview(ctx, u.ID, c.Type, count)
-		report := previewReport{ID: u.ID, Type: c.Type, Occurrences: previewedAll(found.Ahead), LeftOut: previewedAll(found.LeftOut)}
+		report := previewReport{ID: u.ID, Type: c.Type, Occurrences: mapped(found.Ahead, previewedOf), LeftOut: mapped(found.LeftOut, previewedOf)}
 		if err != nil {
 			report.Error = bare(err.Error())
 		}
