@@ -76,3 +76,11 @@ func TestCheckReturnsTheLengthThatPostgreSQLWrites(t *testing.T) {
 		t.Errorf("%d bytes", length)
 	}
 }
+
+// Each planned event is checked, so a usual payload is checked on the stack.
+func TestCheckOfAUsualPayloadAllocatesNothing(t *testing.T) {
+	text := []byte(`{"message": "Hey, Ada Lovelace it's your birthday"}`)
+	if n := testing.AllocsPerRun(100, func() { jsonb.Check(text) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
