@@ -62,8 +62,11 @@ func (s *Store) switchTriggers(ctx context.Context, tx pgx.Tx, triggers catalog,
 			script.WriteString(within.Replace(triggers[t]) + ";")
 		}
 	}
-	_, err = tx.Exec(ctx, script.String())
-	return err
+	// Writers lock the tables in other orders, so the locks may end in a deadlock.
+	return yielding(ctx, tx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, script.String())
+		return err
+	})
 }
 
 // Audit returns the trail of an event, or of a user, in order. The trail of a user has the

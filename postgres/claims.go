@@ -102,7 +102,9 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if err := s.Verify(ctx); err != nil { // rows that a restore has not loaded yet look deleted
 		return released, errors.Join(refused, err)
 	}
-	return released, errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx), s.requeueLost(ctx))
+	err = errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	lost, lostErr := s.requeueLost(ctx)
+	return append(released, lost...), errors.Join(err, lostErr)
 }
 
 func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
@@ -116,15 +118,15 @@ func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
 const lostPage = 1000
 
 // requeueLost reads a page of series, and puts open events that are in neither the queue nor a lease into the queue. It
-// returns an error if there are any, because no program of this release leaves such events. The next call goes on after the page.
-func (s *Store) requeueLost(ctx context.Context) (err error) {
+// returns an error if there are any, because no program of this release leaves such events. The next call goes on after the page,
+// or anywhere if the page failed.
+func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 	var r releaseResult
-	after := s.earlier.lastSeries.Load()
-	err = s.transact(ctx, "requeue lost events", func(ctx context.Context, tx pgx.Tx) error {
-		lost, err := one(ctx, tx, s.statements.LostEvents, pgx.StrictNamedArgs{"after": after, "limit": lostPage}, func(row pgx.CollectableRow) (l lease, err error) {
-			var last int64
+	var last *int64
+	err := s.transact(ctx, "requeue lost events", func(ctx context.Context, tx pgx.Tx) error {
+		args := pgx.StrictNamedArgs{"after": s.earlier.lastSeries.Load(), "limit": lostPage}
+		lost, err := one(ctx, tx, s.statements.LostEvents, args, func(row pgx.CollectableRow) (l lease, err error) {
 			err = row.Scan(&last, &l.series, &l.ids, &l.versions)
-			s.earlier.lastSeries.Store(&last)
 			l.ahead = new(time.Time) // only events that are due may have been begun
 			return l, err
 		})
@@ -133,10 +135,15 @@ func (s *Store) requeueLost(ctx context.Context) (err error) {
 		}
 		return err
 	})
-	if err == nil && len(r.released) > 0 {
+	if err != nil {
+		s.earlier.lastSeries.Store(nil)
+		return nil, err
+	}
+	s.earlier.lastSeries.Store(last)
+	if len(r.released) > 0 {
 		err = fmt.Errorf("postgres: %d events were in neither the queue nor a lease, and are in the queue again: the first is %s", len(r.released), r.released[0].ID)
 	}
-	return errors.Join(err, together(r.refused))
+	return r.released, errors.Join(err, together(r.refused))
 }
 
 // releaseExpired runs transactions until an event is released, or until it has examined every

@@ -38,16 +38,17 @@ func TestLostEventsReturnToTheQueue(t *testing.T) {
 	c.exec(t, "worker", "DELETE FROM almanac.leases WHERE token = $1", unleased.LeaseToken)
 	c.exec(t, "worker", "DELETE FROM almanac.queue WHERE event_id = ANY ($1)", []uuid.UUID{due.ID, future.ID})
 
-	found := 0
+	var found []uuid.UUID
 	for range 2 { // the first page begins anywhere
 		released, err := worker.ReleaseExpired(t.Context(), 10)
-		require.Empty(t, released)
-		if err != nil {
+		for _, e := range released {
+			found = append(found, e.ID)
+		}
+		if len(released) > 0 {
 			require.ErrorContains(t, err, lostEvents)
-			found++
 		}
 	}
-	require.NotZero(t, found)
+	require.ElementsMatch(t, []uuid.UUID{unleased.ID, due.ID, future.ID}, found, "observers are told")
 	_, err = worker.ReleaseExpired(t.Context(), 10)
 	require.NoError(t, err)
 	_, err = worker.ReleaseExpired(t.Context(), 10)
@@ -145,6 +146,8 @@ func TestRowSecurityLosesNoEvent(t *testing.T) {
 			expired, waiting := overdue(t, c.store(t, "api")), overdue(t, c.store(t, "api"))
 			_, err := worker.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Millisecond})
 			require.NoError(t, err)
+			c.exec(t, "owner", "CREATE TABLE almanac.of_the_host (id integer)")
+			c.exec(t, "owner", "ALTER TABLE almanac.of_the_host ENABLE ROW LEVEL SECURITY")
 			require.NoError(t, worker.Verify(t.Context()))
 			c.exec(t, "owner", "ALTER TABLE almanac."+table+" ENABLE ROW LEVEL SECURITY")
 

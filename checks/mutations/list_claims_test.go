@@ -149,7 +149,7 @@ var claims = []mutation{
 	{
 		promise: "An open event in neither the queue nor a lease returns to the queue", in: reliability,
 		file: "postgres/claims.go",
-		old:  "s.foldDueChanges(ctx), s.requeueLost(ctx))", new: "s.foldDueChanges(ctx))",
+		old:  "lost, lostErr := s.requeueLost(ctx)", new: "lost, lostErr := released[:0], error(nil)",
 		test: "postgres TestLostEventsReturnToTheQueue",
 	},
 	{
@@ -159,13 +159,13 @@ var claims = []mutation{
 		test: "postgres TestTheSearchForLostEventsTakesNoEventOfAProgram",
 	},
 	{
-		promise: "So every transaction that writes sets `row_security` to `off`", in: reliability,
+		promise: "sets `row_security` to `off`, and its statements", in: reliability,
 		file: "postgres/transact.go",
 		old:  "\t\tbatch.Queue(allRows)\n", new: "",
 		test: "postgres TestRowSecurityLosesNoEvent",
 	},
 	{
-		promise: "So every transaction that writes sets `row_security` to `off`", in: reliability,
+		promise: "sets `row_security` to `off`, and its statements", in: reliability,
 		file: "postgres/transact.go",
 		old:  "begin + \"; \" + allRows + \"; \"", new: "begin + \"; \"",
 		test: "postgres TestRowSecurityLosesNoEvent",

@@ -5,7 +5,8 @@ WITH tables AS MATERIALIZED (
     SELECT c.oid, c.relname::text AS name
     FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = @schema::text AND c.relkind = 'r'
+    WHERE n.nspname = @schema::text
+        AND c.relname::text IN (SELECT pg_catalog.split_part(p.name, '.', 1) FROM pg_catalog.unnest(@parts::text[]) AS p (name))
 )
 SELECT @schema::text, (
     SELECT pg_catalog.array_agg(p.name ORDER BY p.name COLLATE "C")

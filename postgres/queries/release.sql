@@ -50,7 +50,8 @@ WITH held AS MATERIALIZED (
     INSERT INTO :"schema".history (
         id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
     SELECT
-        event_id, 'FAILED', token, @deleted::text, retry_count + 1, claim_count + 1, version + 2, clock_timestamp(), name, :kept
+        event_id, 'FAILED', nullif(token, '00000000-0000-0000-0000-000000000000'::uuid), @deleted::text, retry_count + 1, claim_count + 1,
+        version + 2, clock_timestamp(), name, :kept
     FROM held
     WHERE over
 )
