@@ -102,13 +102,12 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	d.all(t, o, (*office).admin, next.User.ID.String(), next.Events[0].ID.String())
 }
 
-// refused sends opt-outs and opt-ins with which a policy refuses a wall time.
+// refused sends an opt-in with which a policy refuses a wall time. An opt-out is never refused.
 func (d *described) refused(t *testing.T, o *office, h http.Handler, users string) {
 	t.Helper()
-	for what, channel := range map[string]string{"/opt-out": "mail", "/opt-in": "push"} { // the user refuses push
-		id := o.unplanned(t).ID.String()
-		d.send(t, h, 422, request{"POST", users + id + what, `{"channel":"` + channel + `"}`, nil})
-	}
+	id, weekends := o.unplanned(t).ID.String(), `{"type":"`+typeWeekend+`"}`
+	d.send(t, h, 200, request{"POST", users + id + "/opt-out", weekends, nil})
+	d.send(t, h, 422, request{"POST", users + id + "/opt-in", weekends, nil})
 }
 
 // all sends what every API answers alike, and requires that each documented status was seen.
