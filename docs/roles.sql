@@ -9,19 +9,16 @@
 -- almanac_relay    reads the outbox of domain events as a consumer, and prunes it; see docs/operations.md
 -- almanac_reader   reads types, times, states and counts of events and users, and nothing that identifies a user
 --
--- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
--- of this release need: grants on columns cannot be made ahead of them. It can be run any number of times, revokes
--- all other privileges of these roles, and is one transaction. The schema must be Almanac's own. The role that runs it must be
--- allowed to create roles, and to grant CREATE on the database. It need not be a superuser. If it is none, it becomes a member of
--- almanac_owner, because only a member can transfer ownership. Once the roles exist, almanac_owner may run it.
+-- Run it before the first migration, to make the roles and the schema, and again after each migration, because grants on columns
+-- cannot be made ahead of the columns. It is one transaction, can be run any number of times, and revokes all other privileges of
+-- these roles. The schema must be Almanac's own. The role that runs it must be allowed to create roles, and to grant CREATE on the
+-- database. Unless it is a superuser, it becomes a member of almanac_owner, because only a member can transfer ownership. Once the
+-- roles exist, almanac_owner may run it.
 --
--- None of the roles can log in. Programs log in as members of them, of several where one process does several things:
+-- None of the roles can log in. Programs log in as members of them, of several where one process does several things. A migration
+-- must run as the owner. Otherwise its new tables belong to the member that ran it, until a superuser runs this file:
 --
 --   CREATE ROLE greeter LOGIN PASSWORD '…' IN ROLE almanac_worker, almanac_api;
---
--- A migration must run as the owner. Otherwise its new tables belong to the member that ran it, and only a superuser can correct
--- that, by running this file:
---
 --   CREATE ROLE deploy LOGIN PASSWORD '…' IN ROLE almanac_owner;
 --   ALTER ROLE deploy SET role = 'almanac_owner';
 --
@@ -29,16 +26,15 @@
 --
 --   sed 's/almanac_/other_/g' docs/roles.sql | psql -v ON_ERROR_STOP=1 -v schema=other
 --
--- Grants limit columns, not rows. A worker removes deleted users and prunes events that ended long ago. With the same grants it
--- could delete other users, and events that ended just now. A worker and an API server could delete events in flight, and keys of
--- stored events. A relay could move other consumers, and delete rows that they have not read. This file does not restrict who may
--- connect to the database; by default PUBLIC may.
+-- Grants limit columns, not rows. A worker removes deleted users and old ended events, and so could delete other users, and events
+-- that ended just now. A worker and an API server could delete events in flight, and keys of stored events. A relay could move other
+-- consumers, and delete rows that they have not read. By default PUBLIC may connect to the database, which this file does not change.
 --
 -- A role with UPDATE or DELETE on a whole table may lock the table (LOCK in the manual), and so stop all other programs until its
 -- transaction ends. The worker may lock users, queue, history, keys, leases, zone_rules, zone_marks, unplanned, due_counts and
--- due_changes, and the API users, queue and keys. Both write to these tables all the time. An API may also mark a zone with a release
--- that no program has. The database follows the mark, and each program reports that its zone data is older, until almanac reconcile
--- --trust runs. Give these two roles to your own programs only. The relay and the reader cannot lock a table against a writer.
+-- due_changes, and the API users, queue and keys. An API may also mark a zone with a release that no program has. The database
+-- follows the mark, and each program reports that its zone data is older, until almanac reconcile --trust runs. Give these two roles
+-- to your own programs only. The relay and the reader cannot lock a table against a writer.
 
 BEGIN;
 
@@ -60,7 +56,7 @@ BEGIN
         GRANT almanac_worker, almanac_api TO almanac_operator;
     END IF;
 
-    -- To hand over the schema and to grant in the owner's stead, one has to be a member of the owner.
+    -- Only a member of the owner may hand over the schema, and grant in the owner's stead.
     IF current_user <> 'almanac_owner' AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
         GRANT almanac_owner TO CURRENT_USER;
     END IF;
@@ -72,16 +68,15 @@ BEGIN
 END
 $$;
 
+-- Every role needs USAGE on the schema. Only the owner creates objects.
 CREATE SCHEMA IF NOT EXISTS :"schema";
 ALTER SCHEMA :"schema" OWNER TO almanac_owner;
-
--- Every role needs USAGE on the schema. Only the owner creates objects.
 REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
--- Tables and columns of later migrations: the programs may read them at once, and may write them when this file has been run
--- again. The reader role sees none of them before, because a new table may hold personal data. EXECUTE on functions is PUBLIC's by
--- default. It can only be revoked for the whole database, here for the functions of the owner alone.
+-- Tables and columns of later migrations: the programs may read them at once, and may write them when this file has been run again.
+-- A new table may hold personal data, so the reader sees none of them before. EXECUTE on functions is PUBLIC's by default, and can
+-- only be revoked for the whole database, here for the functions of the owner alone.
 ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner IN SCHEMA :"schema" GRANT SELECT ON TABLES TO almanac_worker, almanac_api;
 
@@ -97,9 +92,9 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Another role may have created them before these roles existed. Revoke what earlier releases, or anyone by hand, granted. A
-    -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role
-    -- never becomes the owner's.
+    -- Another role may have created these before the roles existed. Revoke what earlier releases, or anyone by hand, granted. A
+    -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
+    -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
         'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE pauses', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
@@ -112,28 +107,24 @@ BEGIN
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq, zone_marks_id_seq
         FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
-    -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
+    -- Programs call Migrate when they start. Where nothing is missing, it only reads this table.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_relay, almanac_reader;
 
-    -- The worker and the API.
-
-    -- Events are planned from the whole user.
-    GRANT SELECT ON users TO almanac_worker, almanac_api;
-    -- The API deletes users. The sweep removes users who were deleted while something was in flight. A trigger that acts as the
-    -- owner deletes all rows about the user. Another such trigger updates the series after an edit.
+    -- The worker and the API. Planning reads the whole user, the zone rules and the quiet hours. Events in flight and ended events are
+    -- read through the views, which act as the owner: a role without privileges on leases and history can neither claim nor settle.
+    GRANT SELECT ON users, series, queue, keys, unplanned, pruning, zone_rules, zone_marks, settings, due_counts, due_changes, audit,
+        pending_events, processing_events, ended_events, events TO almanac_worker, almanac_api;
+    -- The API deletes users, and the sweep those who were deleted while something was in flight. Triggers that act as the owner delete
+    -- all rows about the user, and update the series after an edit.
     GRANT DELETE ON users TO almanac_worker, almanac_api;
-    -- Events in flight and ended events are read through the views, which act as the owner: a role without privileges on
-    -- leases and history can neither claim nor settle.
-    GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_worker, almanac_api;
     -- The API plans; a successor or new zone rules may begin another series. The user, type and name of a series never change. A
     -- trigger updates the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
         target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version,
         detached, origin, origin_event, follows_user, payload_made, forced) ON series TO almanac_worker, almanac_api;
-    -- The worker: outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall
-    -- time that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
-    -- The API: a new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
-    -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
+    -- The worker stores outcomes, releases and successors. New zone rules move instants; an event whose wall time they skip may get
+    -- another occurrence, or be removed. The API gives a pending event a new target, gives a series without an event a new one, and
+    -- removes or cancels a pending event. A cancellation uses the key. The guard refuses lower keys, so used keys stay used.
     GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
         target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at,
         delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count, crash_count,
@@ -145,20 +136,12 @@ BEGIN
     -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker, almanac_api;
     -- The statement that cancels what a user refuses by now can also leave the series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_worker, almanac_api;
-    -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
-    GRANT SELECT ON zone_rules TO almanac_worker, almanac_api;
-    GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_worker, almanac_api;
-    -- Each program that stores events counts them.
-    GRANT SELECT ON due_counts TO almanac_worker, almanac_api;
-    GRANT SELECT, INSERT ON due_changes TO almanac_worker, almanac_api;
-    -- A program that makes events due compares its quiet hours with those of the programs that deliver. The trail is written by
-    -- triggers, which act as the owner.
-    GRANT SELECT ON settings, pruning, audit TO almanac_worker, almanac_api;
+    GRANT INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_worker, almanac_api;
+    -- A program marks events that it planned by other zone rules than those of the database, and counts all events that it stores.
+    GRANT INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_worker, almanac_api;
+    GRANT INSERT ON due_changes TO almanac_worker, almanac_api;
 
-    -- The worker alone.
-
-    -- Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
+    -- The worker alone. Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least. Pruning locks ended events, whose guard refuses every update.
     GRANT UPDATE (updated_at) ON users, history TO almanac_worker;
     -- Ended events are inserted once, and pruned.
@@ -172,18 +155,14 @@ BEGIN
     -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT INSERT ON due_counts TO almanac_worker;
     GRANT UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
-    -- Claims leave out paused types.
+    -- Claims leave out paused types. A program that starts stores the settings that all programs must have with the same value.
     GRANT SELECT ON pauses TO almanac_worker;
-    -- A program that starts stores the settings that all programs must have with the same value.
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
-    -- The API alone.
-
+    -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest,
-        folded_name, folded_last_name, folded_email) ON users TO almanac_api;
-    -- Edits, and hiding a deleted user whose events are in flight. The id and the time of creation stay.
-    GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, version, deleted_at,
-        updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
+        folded_name, folded_last_name, folded_email), UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email,
+        external_id, opt_outs, version, deleted_at, updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
     -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
@@ -193,28 +172,23 @@ BEGIN
         retry_count, claim_count, crash_count, version, created_at, updated_at, origin_event, series_name, origin, follows_user,
         payload_made, forced) ON history TO almanac_api;
 
-    -- The operator, besides what the worker and the API may.
-
-    -- A requeued event keeps the number of claims and the last error of the failed event.
+    -- The operator, besides what the worker and the API may. A requeued event keeps the number of claims and the last error of the
+    -- failed event.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
 
-    -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.
-
-    GRANT SELECT ON outbox TO almanac_relay;
-    -- It deletes through functions of the owner: the right to delete from a table is the right to lock it.
+    -- The relay. What it reads holds ids, types and kinds. Triggers write the outbox. Functions of the owner delete, because the right
+    -- to delete from a table is the right to lock it.
+    GRANT SELECT ON outbox, outbox_consumers, outbox_sequence_seq TO almanac_relay;
+    GRANT INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at) ON outbox_consumers
+        TO almanac_relay;
     GRANT EXECUTE ON FUNCTION prune_outbox(integer), delete_consumer(text) TO almanac_relay;
-    GRANT SELECT ON SEQUENCE outbox_sequence_seq TO almanac_relay;
-    GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at)
-        ON outbox_consumers TO almanac_relay;
 
-    -- The reader. Columns are named one by one, so that a new column stays hidden until it is added here.
-
-    -- How many users there are, in which zones. Without ids, and without times of creation, which are those of their first events.
+    -- The reader. Columns are named one by one, so that a new column stays hidden until it is added here. Of users it reads how many
+    -- there are in which zones: without ids, and without times of creation, which are those of their first events.
     GRANT SELECT (timezone, deleted_at) ON users TO almanac_reader;
-    -- Without user ids, so that no birthday can be assigned to a user. Without names of series, occurrence keys, failure reasons,
-    -- errors and payloads, which are texts of the host and of receivers. Without idempotency keys, which are hashes of a user id and
-    -- an instant, and can be guessed. A count reads each of the views by itself.
+    -- Without user ids, so that no birthday can be assigned to a user; without texts of the host and of receivers; and without
+    -- idempotency keys, which can be guessed: see docs/adr/0039-privileges.md. A count reads each of the views by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
         executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
