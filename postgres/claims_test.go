@@ -89,6 +89,37 @@ func TestOpenClaimsShareNothingAndNeverWait(t *testing.T) {
 	}
 }
 
+// A claim leaves alone the rows of the queue that are not available yet. It would put right what it takes
+// too early, so only the place of a row tells.
+func TestAClaimLeavesEventsThatAreNotDueWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, types := range typesOfClaims {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			now, err := store.Now(t.Context())
+			require.NoError(t, err)
+			for _, eventType := range types {
+				u := almanactest.User()
+				_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.OfType(eventType), almanactest.DueIn(time.Minute)))
+				require.NoError(t, err)
+			}
+			places := func() (list []string) {
+				rows, err := pool.Query(t.Context(), "SELECT ctid::text || ' ' || xmin::text || ' ' || event_id FROM almanac.queue ORDER BY event_id")
+				require.NoError(t, err)
+				list, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				require.NoError(t, err)
+				return list
+			}
+			before := places()
+			require.Empty(t, claimIDs(t, store, 10, types))
+			require.Equal(t, before, places())
+		})
+	}
+}
+
 // A claim has its locks for as long as the server takes for its one statement: when it returns, no
 // transaction is open, and it takes milliseconds. The fastest of several claims counts, because other
 // tests keep the machine busy.

@@ -53,7 +53,7 @@ var locks = map[string]func(ctx context.Context, tx pgx.Tx, user uuid.UUID) erro
 }
 
 // Every operation on a batch of claimed events goes on beside one user who is locked,
-// and leaves that user's event for later.
+// and leaves that user's event for later. A statement that waits for a lock takes too long.
 func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5
@@ -94,7 +94,7 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 			t.Run(what+" while a host "+name, func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.ReusedPool(t)
-				store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+				store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
 				require.NoError(t, err)
 				claim := claimed(t, store, n, what == "release expired")
 				locked := claim.Events[n/2]

@@ -54,7 +54,7 @@ var claims = []mutation{
 		promise: "never early by the database's clock", in: reliability,
 		file: "postgres/statements.go",
 		old:  "<= now() + @ahead::interval", new: "<= now() + interval '1 hour'",
-		test: "postgres TestPostgresRepository/^Claim$/^never_takes",
+		test: "postgres TestAClaimLeavesEventsThatAreNotDueWhereTheyAre",
 	},
 	{
 		promise: "No event starts before its instant by the database's clock.", in: readme,

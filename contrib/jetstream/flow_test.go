@@ -430,10 +430,12 @@ func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 	require.NoError(t, err)
 
 	users := make(chan almanac.User, 4)
-	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
-		users <- d.User
-		return nil
-	})
+	s.work("ada", accept, almanac.WithMiddleware(func(next almanac.Deliverer) almanac.Deliverer {
+		return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+			users <- d.User
+			return next.Deliver(ctx, d)
+		})
+	}))
 	s.published(0)
 	reasons := map[uuid.UUID]string{stays.ID: "COMPLETED ", renamed.ID: "COMPLETED ", refuses.ID: "CANCELLED opted out"}
 	for id, want := range reasons {
@@ -449,6 +451,7 @@ func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 	}, "the event has ended, and the user is removed")
 	close(users)
 	for u := range users {
+		require.NotEqual(t, refuses.UserID, u.ID, "a middleware has a delivery that the user has refused")
 		stored, err := s.store.User(t.Context(), u.ID)
 		require.NoError(t, err)
 		require.Equal(t, stored, u)
