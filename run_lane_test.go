@@ -269,25 +269,39 @@ var refusedWays = map[string]string{
 	"COMMIT":    "CREATE CONSTRAINT TRIGGER refuse AFTER DELETE ON almanac.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()",
 }
 
-// refuseClaimOf has the database refuse to claim the second of three events of the type BAD. It returns the first, the others, and
-// what ends the refusal.
-func refuseClaimOf(t *testing.T, way string, handler func(eventType string, age time.Duration) series) (w *world, first almanac.Event, others []almanac.Event, mend func()) {
+// refusal is a world whose database refuses to claim the second of three events of the type BAD.
+type refusal struct {
+	*world
+	received receiver
+	first    almanac.Event
+	others   []almanac.Event
+	mend     func() // ends the refusal
+}
+
+func refuseClaim(t *testing.T, way string) *refusal {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	first = storeEvent(t, store, handler("BAD", 3*time.Minute))
+	r := &refusal{world: openOn(store)}
+	r.first = storeEvent(t, store, r.handler("BAD", 3*time.Minute))
 	for _, age := range []time.Duration{2 * time.Minute, time.Minute} {
-		others = append(others, storeEvent(t, store, handler("BAD", age)))
+		r.others = append(r.others, storeEvent(t, store, r.handler("BAD", age)))
 	}
 	_, err = pool.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'XX001'; END $$`)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), fmt.Sprintf(way, "OLD.event_id = '"+others[0].ID.String()+"'"))
+	_, err = pool.Exec(t.Context(), fmt.Sprintf(way, "OLD.event_id = '"+r.others[0].ID.String()+"'"))
 	require.NoError(t, err)
-	return openOn(store), first, others, func() {
+	r.mend = func() {
 		_, err := pool.Exec(t.Context(), "DROP TRIGGER refuse ON almanac.queue")
 		require.NoError(t, err)
 	}
+	return r
+}
+
+// handler returns a handler whose events are as old as age, and which executes them itself.
+func (r *refusal) handler(eventType string, age time.Duration) series {
+	return series{eventType: eventType, seconds: ago(age), execute: r.received.Deliver}
 }
 
 // An event that the database refuses to claim may stop the later events of its type, but no event of another type. A sweep
@@ -297,38 +311,34 @@ func TestATypeThatIsRefusedStopsNoOtherType(t *testing.T) {
 	for where, way := range refusedWays {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			r := new(receiver)
-			handler := func(eventType string, age time.Duration) series {
-				return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
-			}
-			w, first, others, mend := refuseClaimOf(t, way, handler)
+			r := refuseClaim(t, way)
 			completed := make(map[uuid.UUID]bool)
 			await := func(events ...almanac.Event) {
 				for _, e := range events {
 					for !completed[e.ID] {
-						completed[w.await(t, almanac.EventCompleted).ID] = true
+						completed[r.await(t, almanac.EventCompleted).ID] = true
 					}
 				}
 			}
-			scheduler := w.runAll(t, []almanac.EventHandler{handler("BAD", 0), handler("FINE", 0), handler("GOOD", 0)},
+			scheduler := r.runAll(t, []almanac.EventHandler{r.handler("BAD", 0), r.handler("FINE", 0), r.handler("GOOD", 0)},
 				almanac.WithSweep(2*time.Second), almanac.WithPoll(50*time.Millisecond))
-			stored := []almanac.Event{first}
+			stored := []almanac.Event{r.first}
 			for age := range time.Duration(5) {
-				stored = append(stored, storeEvent(t, w.store, handler("FINE", age*time.Minute)), storeEvent(t, w.store, handler("GOOD", age*time.Minute)))
+				stored = append(stored, storeEvent(t, r.store, r.handler("FINE", age*time.Minute)), storeEvent(t, r.store, r.handler("GOOD", age*time.Minute)))
 			}
 			await(stored...)
 			require.Eventually(t, func() bool {
 				err := scheduler.Health().Claim.Err
 				return err != nil && strings.Contains(err.Error(), "events of type BAD: ")
 			}, 10*time.Second, time.Millisecond)
-			await(storeEvent(t, w.store, handler("GOOD", time.Second)))
-			require.False(t, completed[others[0].ID])
+			await(storeEvent(t, r.store, r.handler("GOOD", time.Second)))
+			require.False(t, completed[r.others[0].ID])
 
-			mend()
-			await(others...)
+			r.mend()
+			await(r.others...)
 			require.Eventually(t, func() bool { return scheduler.Health().Claim.Err == nil }, 10*time.Second, time.Millisecond)
-			require.NoError(t, w.stop())
-			require.Len(t, r.deliveries(), 14)
+			require.NoError(t, r.stop())
+			require.Len(t, r.received.deliveries(), 14)
 		})
 	}
 }
@@ -338,29 +348,25 @@ func TestAPassNamesTheTypeThatIsRefused(t *testing.T) {
 	for where, way := range refusedWays {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			r := new(receiver)
-			handler := func(eventType string, age time.Duration) series {
-				return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
-			}
-			w, _, _, mend := refuseClaimOf(t, way, handler)
-			scheduler := w.schedulerOf(t, []almanac.EventHandler{handler("BAD", 0), handler("FINE", 0)})
+			r := refuseClaim(t, way)
+			scheduler := r.schedulerOf(t, []almanac.EventHandler{r.handler("BAD", 0), r.handler("FINE", 0)})
 			for age := range time.Duration(5) {
-				storeEvent(t, w.store, handler("FINE", age*time.Minute))
+				storeEvent(t, r.store, r.handler("FINE", age*time.Minute))
 			}
 			_, err := scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.ErrorContains(t, err, "events of type BAD: ")
 			fine := 0
-			for _, d := range r.deliveries() {
+			for _, d := range r.received.deliveries() {
 				if d.Event.Type == "FINE" {
 					fine++
 				}
 			}
 			require.Equal(t, 5, fine)
 
-			mend()
+			r.mend()
 			_, err = scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
-			require.Len(t, r.deliveries(), 8)
+			require.Len(t, r.received.deliveries(), 8)
 		})
 	}
 }
