@@ -191,7 +191,7 @@ var claims = []mutation{
 	{
 		promise: "A row beside an event in flight hinders neither its release nor its outcome.", in: reliability,
 		file: "postgres/queries/claim.sql",
-		old:  "            WHERE held.series_id = s.id\n", new: "            WHERE held.series_id <> s.id\n",
+		old:  "            WHERE held.series_id = s.id AND", new: "            WHERE held.series_id <> s.id AND",
 		test: "postgres TestARowOfTheQueueBesideALeaseClaimsNothing",
 	},
 	{

@@ -101,7 +101,7 @@ var planning = []mutation{
 	{
 		promise: "W3: only PENDING events move", in: seeds,
 		file: "postgres/queries/lock_pending.sql",
-		old:  "    AND s.claim_count = 0\n", new: "",
+		old:  " AND s.claim_count = 0", new: "",
 		test: "postgres TestPostgresRepository/^EditUser$",
 	},
 	{

@@ -29,7 +29,7 @@ var settlements = []mutation{
 	{
 		promise: "its series has one open event, and stores the greatest used key", in: reliability,
 		file: "postgres/queries/settle_ended.sql",
-		old:  "SET used_key = was.occurrence_key,\n", new: "SET used_key = s.used_key,\n",
+		old:  "SET used_key = was.occurrence_key,", new: "SET used_key = s.used_key,",
 		test: "postgres TestPostgresRepository/^(EditUser|Prune|Settle)$",
 	},
 	{
@@ -263,7 +263,7 @@ var settlements = []mutation{
 	{
 		promise: "Only keys of one unit are compared.", in: "docs/handlers.md",
 		file: "postgres/queries/retries_series.sql",
-		old:  "        AND x.used_unit = c.used_unit\n", new: "",
+		old:  " AND x.used_unit = c.used_unit", new: "",
 		test: "postgres TestPostgresRepository/^Retries$",
 	},
 }

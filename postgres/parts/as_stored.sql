@@ -8,13 +8,11 @@ RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timez
     FROM stored
 ), named AS (
     INSERT INTO :"schema".keys (idempotency_key)
-    SELECT stored.idempotency_key
-    FROM stored
+    SELECT stored.idempotency_key FROM stored
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, count(*)
     FROM stored s
     GROUP BY 1, 2, 3
 )
-SELECT stored.event_id, stored.delivery_payload::text, stored.created_at
-FROM stored
+SELECT stored.event_id, stored.delivery_payload::text, stored.created_at FROM stored

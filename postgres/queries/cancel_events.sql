@@ -13,24 +13,16 @@ WITH n AS MATERIALIZED (
     RETURNING q.series_id, q.event_id
 ), ended AS (
     UPDATE :"schema".series s
-    SET event_id = NULL,
-        used_key = s.occurrence_key,
-        used_unit = s.key_unit,
-        used_nominal = coalesce(s.nominal_local, s.target_timestamp_local),
-        used_local = n.ended_local,
-        used_others = :used_others,
-        updated_at = clock_timestamp()
+    SET event_id = NULL, updated_at = clock_timestamp(),
+        used_key = s.occurrence_key, used_unit = s.key_unit, used_local = n.ended_local, used_others = :used_others,
+        used_nominal = coalesce(s.nominal_local, s.target_timestamp_local)
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id
-        AND s.event_id = n.id
-        AND s.version = n.version - 1
+    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1
     RETURNING n.*, s.id AS series_id, s.name, s.retry_count, s.claim_count, :kept
 ), kept AS (
-    INSERT INTO :"schema".history (
-        id, status, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
-    SELECT
-        id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept
+    INSERT INTO :"schema".history (id, status, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
+    SELECT id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept
     FROM ended
 ), left_open AS (
     INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_unit, used_key)
@@ -38,12 +30,6 @@ WITH n AS MATERIALIZED (
     FROM ended
     WHERE ended.waiting
     ON CONFLICT (series_id) DO UPDATE
-    SET used_unit = excluded.used_unit,
-        used_key = excluded.used_key,
-        last_error = NULL,
-        failures = 0,
-        since = now(),
-        retry_at = now()
+    SET used_unit = excluded.used_unit, used_key = excluded.used_key, last_error = NULL, failures = 0, since = now(), retry_at = now()
 )
-SELECT ended.id
-FROM ended
+SELECT ended.id FROM ended

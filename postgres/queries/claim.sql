@@ -25,8 +25,7 @@
 -- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available. If
 -- rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH asked AS MATERIALIZED (
-    SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone
-    FROM pg_catalog.unnest(:types) AS t (name)
+    SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone FROM pg_catalog.unnest(:types) AS t (name)
 ), live AS MATERIALIZED (
     SELECT a.name, '-infinity' AS since
     FROM asked a
@@ -37,8 +36,7 @@ WITH asked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.available_at
         FROM :"schema".queue q
-        WHERE q.event_type = a.name
-            AND :reach
+        WHERE q.event_type = a.name AND :reach
         ORDER BY q.available_at, q.event_id
         LIMIT 1
     ) oldest
@@ -93,9 +91,7 @@ WITH asked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT *
         FROM :"schema".series x
-        WHERE x.id = q.series_id
-            AND x.event_id = q.event_id
-            AND x.event_type = q.event_type
+        WHERE x.id = q.series_id AND x.event_id = q.event_id AND x.event_type = q.event_type
             AND x.target_timestamp_utc <= now() + @ahead::interval
         OFFSET 0
     ) s
@@ -109,12 +105,9 @@ WITH asked AS MATERIALIZED (
     WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM due)
         AND (s.event_type <> d.event_type OR s.target_timestamp_utc > now() + @ahead::interval)
         AND NOT EXISTS (
-            SELECT
-            FROM :"schema".leases l
+            SELECT FROM :"schema".leases l
             CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
-            WHERE held.series_id = s.id
-                AND held.event_id = s.event_id
-                AND held.version = s.version
+            WHERE held.series_id = s.id AND held.event_id = s.event_id AND held.version = s.version
         )
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read

@@ -18,21 +18,16 @@ WITH n AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT x.id, x.event_id, x.version, x.xmax = '0'::xid AS untouched
         FROM :"schema".series x
-        WHERE x.user_id = n.user_id
-            AND x.event_type = n.event_type
-            AND x.name = n.name
-            AND x.detached = n.detached
+        WHERE x.user_id = n.user_id AND x.event_type = n.event_type AND x.name = n.name AND x.detached = n.detached
         OFFSET 0
     ) s
-    WHERE s.event_id = n.id
-        AND s.version = n.version
+    WHERE s.event_id = n.id AND s.version = n.version
 ), locked AS MATERIALIZED (
     SELECT s.id
     FROM :"schema".series s
     JOIN held ON held.id = s.id
     WHERE s.id = ANY (ARRAY (SELECT h.id FROM held h WHERE NOT h.untouched))
-        AND s.event_id = held.event_id
-        AND s.version = held.version
+        AND s.event_id = held.event_id AND s.version = held.version
     FOR KEY SHARE OF s SKIP LOCKED
 )
 SELECT statement_timestamp(), held.event_id, held.untouched OR held.id IN (SELECT locked.id FROM locked)

@@ -4,10 +4,4 @@
 -- being renewed or taken are passed over.
 --   @limit integer
 DELETE FROM :"schema".leases
-WHERE token IN (
-    SELECT l.token
-    FROM :"schema".leases l
-    WHERE NOT :holds
-    LIMIT @limit
-    FOR UPDATE SKIP LOCKED
-)
+WHERE token IN (SELECT l.token FROM :"schema".leases l WHERE NOT :holds LIMIT @limit FOR UPDATE SKIP LOCKED)

@@ -2,10 +2,4 @@
 -- events locked could deadlock. The other transaction ends the lease.
 --   @tokens uuid[]
 DELETE FROM :"schema".leases
-WHERE token IN (
-    SELECT l.token
-    FROM :"schema".leases l
-    WHERE l.token = ANY (@tokens::uuid[])
-        AND NOT :holds
-    FOR UPDATE SKIP LOCKED
-)
+WHERE token IN (SELECT l.token FROM :"schema".leases l WHERE l.token = ANY (@tokens::uuid[]) AND NOT :holds FOR UPDATE SKIP LOCKED)

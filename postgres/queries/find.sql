@@ -20,13 +20,7 @@ FROM (
             WHERE n.id :beyond @after
             ORDER BY n.id :direction
         ) n
-        CROSS JOIN LATERAL (
-            SELECT *
-            FROM :"schema".pending_events e
-            WHERE e.id = n.id
-                AND :pending
-            OFFSET 0
-        ) e
+        CROSS JOIN LATERAL (SELECT * FROM :"schema".pending_events e WHERE e.id = n.id AND :pending OFFSET 0) e
         ORDER BY n.id :direction
         LIMIT @limit
     )
@@ -34,28 +28,19 @@ FROM (
     (
         SELECT *
         FROM :"schema".pending_events e
-        WHERE (SELECT chosen.pending_ids IS NULL FROM chosen)
-            AND :pending
-            AND e.id :beyond @after
+        WHERE (SELECT chosen.pending_ids IS NULL FROM chosen) AND :pending AND e.id :beyond @after
         ORDER BY e.id :direction
         LIMIT @limit
     )
     UNION ALL
-    (
-        SELECT *
-        FROM :"schema".processing_events e
-        WHERE :processing
-            AND e.id :beyond @after
-    )
+    (SELECT * FROM :"schema".processing_events e WHERE :processing AND e.id :beyond @after)
     UNION ALL
     (
         SELECT *
         FROM (
             SELECT *
             FROM :"schema".ended_events e
-            WHERE (SELECT chosen.few_ended FROM chosen)
-                AND :ended
-                AND e.id :beyond @after
+            WHERE (SELECT chosen.few_ended FROM chosen) AND :ended AND e.id :beyond @after
             OFFSET 0
         ) e
         ORDER BY e.id :direction
@@ -65,9 +50,7 @@ FROM (
     (
         SELECT *
         FROM :"schema".ended_events e
-        WHERE NOT (SELECT chosen.few_ended FROM chosen)
-            AND :ended
-            AND e.id :beyond @after
+        WHERE NOT (SELECT chosen.few_ended FROM chosen) AND :ended AND e.id :beyond @after
         ORDER BY e.id :direction
         LIMIT @limit
     )

@@ -7,8 +7,7 @@ WITH oldest AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.available_at, q.event_id
         FROM :"schema".queue q
-        WHERE q.event_type = t.name
-            AND q.available_at < now() - @grace::interval
+        WHERE q.event_type = t.name AND q.available_at < now() - @grace::interval
         ORDER BY q.available_at, q.event_id
         LIMIT @limit
     ) of_type
@@ -17,10 +16,5 @@ WITH oldest AS MATERIALIZED (
 )
 SELECT :event
 FROM oldest
-CROSS JOIN LATERAL (
-    SELECT *
-    FROM :"schema".pending_events p
-    WHERE p.id = oldest.event_id
-    OFFSET 0
-) e
+CROSS JOIN LATERAL (SELECT * FROM :"schema".pending_events p WHERE p.id = oldest.event_id OFFSET 0) e
 ORDER BY e.available_at, e.id

@@ -12,13 +12,7 @@ FROM (
     (
         SELECT e.*
         FROM (SELECT DISTINCT n.id FROM pg_catalog.unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)) n
-        CROSS JOIN LATERAL (
-            SELECT *
-            FROM :"schema".pending_events e
-            WHERE e.id = n.id
-                AND :pending
-            OFFSET 0
-        ) e
+        CROSS JOIN LATERAL (SELECT * FROM :"schema".pending_events e WHERE e.id = n.id AND :pending OFFSET 0) e
         WHERE (e.available_at, e.id) > (@at::timestamptz, @after::uuid)
         ORDER BY e.available_at, e.id
         LIMIT @limit
@@ -37,13 +31,7 @@ FROM (
                 ORDER BY q.available_at, q.event_id
                 OFFSET 0
             ) q
-            CROSS JOIN LATERAL (
-                SELECT *
-                FROM :"schema".pending_events e
-                WHERE e.id = q.event_id
-                    AND :pending
-                OFFSET 0
-            ) e
+            CROSS JOIN LATERAL (SELECT * FROM :"schema".pending_events e WHERE e.id = q.event_id AND :pending OFFSET 0) e
             ORDER BY q.available_at, q.event_id
             LIMIT @limit
         ) e

@@ -3,7 +3,6 @@
 -- :pending is the specification rendered as a condition. A user has few events, so they are all read and sorted.
 SELECT :event
 FROM :"schema".pending_events e
-WHERE :pending
-    AND (e.available_at, e.id) > (@at::timestamptz, @after::uuid)
+WHERE :pending AND (e.available_at, e.id) > (@at::timestamptz, @after::uuid)
 ORDER BY e.available_at, e.id
 LIMIT @limit

@@ -12,8 +12,7 @@ FROM (
         WHERE u.deleted_at IS NULL
             AND u.folded_name < @least::text || chr(1114111)
             AND (u.folded_name, u.id) > (@after_name::text, @after::uuid)
-            AND (@email::text = '' OR u.folded_email = @email::text)
-            AND (@external_id::text = '' OR u.external_id = @external_id::text)
+            AND (@email::text = '' OR u.folded_email = @email::text) AND (@external_id::text = '' OR u.external_id = @external_id::text)
         ORDER BY u.folded_name, u.id
         LIMIT @limit
     )
@@ -25,8 +24,7 @@ FROM (
             AND u.folded_last_name < @least::text || chr(1114111)
             AND NOT starts_with(u.folded_name, @least::text)
             AND (u.folded_last_name, u.id) > (@after_name::text, @after::uuid)
-            AND (@email::text = '' OR u.folded_email = @email::text)
-            AND (@external_id::text = '' OR u.external_id = @external_id::text)
+            AND (@email::text = '' OR u.folded_email = @email::text) AND (@external_id::text = '' OR u.external_id = @external_id::text)
         ORDER BY u.folded_last_name, u.id
         LIMIT @limit
     )

@@ -15,10 +15,7 @@ WITH gone AS MATERIALIZED (
 ), emptied AS (
     DELETE FROM :"schema".due_counts c
     USING sums
-    WHERE c.timezone = sums.timezone
-        AND c.quarter = sums.quarter
-        AND c.event_type = sums.event_type
-        AND c.n = -sums.n
+    WHERE c.timezone = sums.timezone AND c.quarter = sums.quarter AND c.event_type = sums.event_type AND c.n = -sums.n
     RETURNING c.timezone, c.quarter, c.event_type
 ), folded AS (
     INSERT INTO :"schema".due_counts AS c (timezone, quarter, event_type, n)
@@ -26,8 +23,6 @@ WITH gone AS MATERIALIZED (
     FROM sums
     WHERE (sums.timezone, sums.quarter, sums.event_type) NOT IN (SELECT emptied.timezone, emptied.quarter, emptied.event_type FROM emptied)
     ORDER BY 1, 2, 3
-    ON CONFLICT (timezone, quarter, event_type) DO UPDATE
-    SET n = c.n + excluded.n
+    ON CONFLICT (timezone, quarter, event_type) DO UPDATE SET n = c.n + excluded.n
 )
-SELECT count(*)
-FROM gone
+SELECT count(*) FROM gone

@@ -6,8 +6,7 @@
 --   @versions integer[]
 -- The transaction has locked the leases.
 WITH leased AS MATERIALIZED (
-    SELECT *
-    FROM unnest(@tokens::uuid[], @examined::integer[]) AS n (token, examined)
+    SELECT * FROM unnest(@tokens::uuid[], @examined::integer[]) AS n (token, examined)
 ), held AS MATERIALIZED (
     SELECT n.token, pg_catalog.array_agg(n.series_id ORDER BY n.place) AS series_ids, pg_catalog.array_agg(n.event_id ORDER BY n.place) AS event_ids,
         pg_catalog.array_agg(n.version ORDER BY n.place) AS versions

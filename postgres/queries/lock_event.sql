@@ -4,9 +4,7 @@
 SELECT s.id
 FROM :"schema".series s
 WHERE s.id IN (
-    SELECT q.series_id
-    FROM :"schema".queue q
-    WHERE q.event_id = @id
+    SELECT q.series_id FROM :"schema".queue q WHERE q.event_id = @id
     UNION ALL
     SELECT held.series_id
     FROM :"schema".leases l

@@ -9,8 +9,7 @@ WITH held AS MATERIALIZED (
     FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS n (token, series_id, event_id, version)
     JOIN :"schema".series s ON s.id = n.series_id
     WHERE s.id = ANY (ARRAY (SELECT pg_catalog.unnest(@series::bigint[])))
-        AND s.event_id = n.event_id
-        AND s.version = n.version
+        AND s.event_id = n.event_id AND s.version = n.version
 ), locked AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version
     FROM :"schema".series s

@@ -2,6 +2,5 @@
 --   @id uuid
 SELECT :user
 FROM :"schema".users u
-WHERE u.id = @id
-    AND u.deleted_at IS NULL
+WHERE u.id = @id AND u.deleted_at IS NULL
 FOR NO KEY UPDATE

@@ -3,6 +3,5 @@
 -- Returns the version of the user.
 SELECT u.version
 FROM :"schema".users u
-WHERE u.id = @id
-    AND (u.deleted_at IS NULL OR @hidden::boolean)
+WHERE u.id = @id AND (u.deleted_at IS NULL OR @hidden::boolean)
 FOR UPDATE

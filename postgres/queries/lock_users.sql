@@ -4,7 +4,6 @@
 -- left out: this statement waits for no lock.
 SELECT :user
 FROM :"schema".users u
-WHERE u.id = ANY (ARRAY (SELECT pg_catalog.unnest(@ids::uuid[])))
-    AND u.deleted_at IS NULL
+WHERE u.id = ANY (ARRAY (SELECT pg_catalog.unnest(@ids::uuid[]))) AND u.deleted_at IS NULL
 ORDER BY u.id
 FOR SHARE SKIP LOCKED

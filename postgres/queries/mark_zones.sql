@@ -3,5 +3,4 @@
 --   @zones text[] · @fingerprints bigint[] · @since integer[] · @versions text[]
 -- The statement only adds rows, so no transaction waits for a transaction that stays open.
 INSERT INTO :"schema".zone_marks (zone, fingerprint, since, version)
-SELECT *
-FROM unnest(@zones::text[], @fingerprints::bigint[], @since::integer[], @versions::text[])
+SELECT * FROM unnest(@zones::text[], @fingerprints::bigint[], @since::integer[], @versions::text[])

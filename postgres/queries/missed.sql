@@ -5,6 +5,5 @@ SELECT count(*), min(missed.target), max(missed.target)
 FROM (
     SELECT coalesce(q.delayed_from, q.available_at) AS target
     FROM :"schema".queue q
-    WHERE q.available_at < now() - @grace::interval
-        AND q.event_type = ANY (@types::text[])
+    WHERE q.available_at < now() - @grace::interval AND q.event_type = ANY (@types::text[])
 ) missed

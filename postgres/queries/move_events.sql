@@ -20,31 +20,21 @@ WITH n AS MATERIALIZED (
     JOIN :"schema".series s ON s.id = dequeued.series_id
 ), moved AS (
     UPDATE :"schema".series s
-    SET target_timestamp_utc = n.due,
+    SET target_timestamp_utc = n.due, target_timestamp_local = n.wall, nominal_local = n.nominal, target_timezone = n.zone,
         key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
         ready_at = CASE WHEN n.due < dequeued.ready_at THEN dequeued.ready_at END,
-        target_timestamp_local = n.wall,
-        nominal_local = n.nominal,
-        target_timezone = n.zone,
-        policies = n.policies,
-        delivery_payload = n.payload::jsonb,
-        user_version = n.user_version,
-        version = s.version + 1,
-        updated_at = clock_timestamp()
+        policies = n.policies, delivery_payload = n.payload::jsonb, user_version = n.user_version,
+        version = s.version + 1, updated_at = clock_timestamp()
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id
-        AND s.event_id = n.id
-        AND s.version = n.version - 1
-        AND s.name = n.name
-        AND s.detached = n.detached
+    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1
+        AND s.name = n.name AND s.detached = n.detached
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.ready_at
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, sum(s.n)
     FROM (
-        SELECT moved.target_timezone, moved.target_timestamp_utc, moved.event_type, 1 AS n
-        FROM moved
+        SELECT moved.target_timezone, moved.target_timestamp_utc, moved.event_type, 1 AS n FROM moved
         UNION ALL
         SELECT was.target_timezone, was.target_timestamp_utc, was.event_type, -1
         FROM moved
@@ -58,5 +48,4 @@ WITH n AS MATERIALIZED (
         CASE WHEN moved.ready_at IS NOT NULL THEN moved.target_timestamp_utc END
     FROM moved
 )
-SELECT moved.event_id
-FROM moved
+SELECT moved.event_id FROM moved

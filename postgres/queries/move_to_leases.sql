@@ -23,16 +23,12 @@ WITH n AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT s.user_id
         FROM :"schema".series s
-        WHERE s.id = listed.series_id
-            AND s.event_id = listed.event_id
-            AND s.version = listed.version
+        WHERE s.id = listed.series_id AND s.event_id = listed.event_id AND s.version = listed.version
         OFFSET 0
     ) s
 ), shortened AS (
     UPDATE :"schema".leases l
-    SET series_ids = rest.series_ids,
-        event_ids = rest.event_ids,
-        versions = rest.versions
+    SET series_ids = rest.series_ids, event_ids = rest.event_ids, versions = rest.versions
     FROM (
         SELECT listed.token,
             coalesce(pg_catalog.array_agg(listed.series_id ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS series_ids,
@@ -46,16 +42,8 @@ WITH n AS MATERIALIZED (
     WHERE l.token = rest.token
 )
 UPDATE :"schema".leases l
-SET series_ids = ARRAY[held.series_id],
-    event_ids = ARRAY[held.event_id],
-    versions = ARRAY[held.version],
-    ahead_since = held.ahead_since
+SET series_ids = ARRAY[held.series_id], event_ids = ARRAY[held.event_id], versions = ARRAY[held.version], ahead_since = held.ahead_since
 FROM held
-CROSS JOIN LATERAL (
-    SELECT *
-    FROM :"schema".users x
-    WHERE x.id = held.user_id
-    OFFSET 0
-) u
+CROSS JOIN LATERAL (SELECT * FROM :"schema".users x WHERE x.id = held.user_id OFFSET 0) u
 WHERE l.token = held.fresh
 RETURNING l.token, l.claimed_at, u.deleted_at IS NOT NULL, :user

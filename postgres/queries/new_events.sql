@@ -2,5 +2,4 @@
 --   @users uuid[] · @since timestamptz (created then or later)
 SELECT :event
 FROM :"schema".events e
-WHERE e.user_id = ANY (@users::uuid[])
-    AND e.created_at >= @since::timestamptz
+WHERE e.user_id = ANY (@users::uuid[]) AND e.created_at >= @since::timestamptz

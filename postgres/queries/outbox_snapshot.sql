@@ -23,9 +23,7 @@ SELECT
     ), '')),
     b.own < b.ends,
     EXISTS (
-        SELECT
-        FROM :"schema".outbox_consumers c
-        WHERE c.name = @name
-            AND (:elsewhere OR pg_snapshot_xmax(c.reading)::text::bigint > b.ends)
+        SELECT FROM :"schema".outbox_consumers c
+        WHERE c.name = @name AND (:elsewhere OR pg_snapshot_xmax(c.reading)::text::bigint > b.ends)
     )
 FROM bounds b

@@ -2,7 +2,6 @@
 --   @after uuid · @limit integer
 SELECT u.id
 FROM :"schema".users u
-WHERE u.id > @after
-    AND u.deleted_at IS NULL
+WHERE u.id > @after AND u.deleted_at IS NULL
 ORDER BY u.id
 LIMIT @limit

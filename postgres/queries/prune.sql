@@ -1,7 +1,7 @@
 -- Take a page of ended events in order of creation, and delete those that ended before an instant, are due before it, and were
--- due before it when they were created. A key is deleted with the last event that has it. From then on pruning.before says that a key of an earlier instant may have been
--- used. An event that another transaction has locked, or whose key is locked, is left for the next time. So a deletion of a user
--- need not lock ended events. Waits for other transactions that prune.
+-- due before it when they were created. A key is deleted with the last event that has it. From then on pruning.before says that a
+-- key of an earlier instant may have been used. An event that another transaction has locked, or whose key is locked, is left for
+-- the next time. So a deletion of a user need not lock ended events. Waits for other transactions that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
 -- Returns how many events were deleted, how many were examined, and the last id of the page (NULL when it is empty).
 WITH horizon AS (
@@ -11,8 +11,7 @@ WITH horizon AS (
 ), page AS MATERIALIZED (
     SELECT h.id
     FROM :"schema".history h
-    WHERE h.id > @after
-        AND h.id < @bound
+    WHERE h.id > @after AND h.id < @bound
     ORDER BY h.id
     LIMIT @limit
 ), ended AS MATERIALIZED (

@@ -7,5 +7,4 @@ WITH page AS MATERIALIZED (
     LIMIT @limit
 )
 DELETE FROM :"schema".audit a
-WHERE a.id = ANY (ARRAY (SELECT page.id FROM page))
-    AND a.at < @before
+WHERE a.id = ANY (ARRAY (SELECT page.id FROM page)) AND a.at < @before

@@ -4,7 +4,5 @@
 INSERT INTO :"schema".settings AS s (name, value, program)
 VALUES (@name::text, @value::text, @program::text)
 ON CONFLICT (name) DO UPDATE
-SET value = excluded.value,
-    program = excluded.program,
-    since = pg_catalog.clock_timestamp()
+SET value = excluded.value, program = excluded.program, since = pg_catalog.clock_timestamp()
 WHERE s.value <> excluded.value

@@ -8,10 +8,8 @@
 -- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (
     SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
-        CASE
-            WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since AND clock_timestamp() < s.target_timestamp_utc THEN 0
-            ELSE 1
-        END AS begun
+        CASE WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since AND clock_timestamp() < s.target_timestamp_utc
+            THEN 0 ELSE 1 END AS begun
     FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[]) AS n (id, token, ahead_since)
     JOIN :"schema".series s ON s.id = n.id
     JOIN :"schema".users u ON u.id = s.user_id
@@ -27,8 +25,7 @@ WITH held AS MATERIALIZED (
         last_error = CASE WHEN held.begun = 1 THEN @reason::text ELSE s.last_error END,
         claim_count = s.claim_count + held.begun,
         crash_count = s.crash_count + @crashes::integer * held.begun,
-        version = s.version + 2,
-        updated_at = clock_timestamp()
+        version = s.version + 2, updated_at = clock_timestamp()
     FROM held
     WHERE s.id = held.id
 ), dequeued AS (
@@ -47,13 +44,11 @@ WITH held AS MATERIALIZED (
     ) back
     WHERE (SELECT count(*) FROM dequeued) >= 0 -- so that the rows are deleted first
 ), ended AS (
-    INSERT INTO :"schema".history (
-        id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
-    SELECT
-        event_id, 'FAILED', nullif(token, '00000000-0000-0000-0000-000000000000'::uuid), @deleted::text, retry_count + 1, claim_count + 1,
-        version + 2, clock_timestamp(), name, :kept
+    INSERT INTO :"schema".history (id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at,
+        series_name, :kept)
+    SELECT event_id, 'FAILED', nullif(token, '00000000-0000-0000-0000-000000000000'::uuid), @deleted::text, retry_count + 1,
+        claim_count + 1, version + 2, clock_timestamp(), name, :kept
     FROM held
     WHERE over
 )
-SELECT held.event_id
-FROM held
+SELECT held.event_id FROM held

@@ -24,12 +24,9 @@ WITH ahead AS MATERIALIZED (
     CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 ), released AS (
     UPDATE :"schema".series s
-    SET version = s.version + 2,
-        updated_at = clock_timestamp()
+    SET version = s.version + 2, updated_at = clock_timestamp()
     FROM ahead
-    JOIN held ON held.series_id = ahead.id
-        AND held.event_id = ahead.event_id
-        AND held.version = ahead.version
+    JOIN held ON held.series_id = ahead.id AND held.event_id = ahead.event_id AND held.version = ahead.version
     WHERE s.id = ahead.id
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 )

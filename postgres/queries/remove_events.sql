@@ -3,8 +3,7 @@
 --   @ids uuid[] · @versions integer[] (NULL if any version is accepted)
 -- Returns the ids of the events that were at that version, and PENDING.
 WITH n AS MATERIALIZED (
-    SELECT *
-    FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
+    SELECT * FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -14,9 +13,7 @@ WITH n AS MATERIALIZED (
     SET event_id = NULL
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id
-        AND s.event_id = n.id
-        AND s.version = coalesce(n.version, s.version)
+    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = coalesce(n.version, s.version)
     RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
@@ -32,14 +29,11 @@ WITH n AS MATERIALIZED (
 ), freed AS (
     DELETE FROM :"schema".keys k
     USING held
-    WHERE k.idempotency_key = held.idempotency_key
-        AND held.holders = 1
+    WHERE k.idempotency_key = held.idempotency_key AND held.holders = 1
 ), kept AS (
     UPDATE :"schema".keys k
     SET holders = held.holders - 1
     FROM held
-    WHERE k.idempotency_key = held.idempotency_key
-        AND held.holders > 1
+    WHERE k.idempotency_key = held.idempotency_key AND held.holders > 1
 )
-SELECT emptied.event_id
-FROM emptied
+SELECT emptied.event_id FROM emptied

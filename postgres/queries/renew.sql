@@ -6,8 +6,7 @@
 WITH held AS MATERIALIZED (
     SELECT l.token
     FROM :"schema".leases l
-    WHERE l.token = ANY (@tokens::uuid[])
-        AND :holds
+    WHERE l.token = ANY (@tokens::uuid[]) AND :holds
     ORDER BY l.token
     FOR UPDATE OF l
 )

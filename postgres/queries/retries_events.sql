@@ -9,10 +9,8 @@ WITH counted AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT count(*) AS n
         FROM (
-            SELECT
-            FROM :"schema".queue q
-            WHERE q.event_type = t.name
-                AND q.retry_count IS NOT NULL
+            SELECT FROM :"schema".queue q
+            WHERE q.event_type = t.name AND q.retry_count IS NOT NULL
             ORDER BY q.available_at, q.event_id
             LIMIT @limit
         ) q
@@ -24,8 +22,7 @@ WITH counted AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.series_id, q.available_at, q.delayed_from
         FROM :"schema".queue q
-        WHERE q.event_type = c.name
-            AND q.retry_count IS NOT NULL
+        WHERE q.event_type = c.name AND q.retry_count IS NOT NULL
         ORDER BY q.available_at, q.event_id
         LIMIT @looked
     ) q

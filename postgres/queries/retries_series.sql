@@ -14,15 +14,13 @@ WITH chosen AS MATERIALIZED (
     ) n
     LIMIT @all
 )
-SELECT c.name, coalesce(c.last_error, ''), count(*), count(*) FILTER (WHERE s.stalls), min(c.since) FILTER (WHERE s.stalls), min(c.retry_at) FILTER (WHERE s.stalls)
+SELECT c.name, coalesce(c.last_error, ''), count(*), count(*) FILTER (WHERE s.stalls),
+    min(c.since) FILTER (WHERE s.stalls), min(c.retry_at) FILTER (WHERE s.stalls)
 FROM chosen c
 LEFT JOIN LATERAL (
     SELECT true AS stalls
     FROM :"schema".series x
-    WHERE x.id = c.series_id
-        AND x.event_id IS NULL
-        AND x.used_unit = c.used_unit
-        AND x.used_key = c.used_key
+    WHERE x.id = c.series_id AND x.event_id IS NULL AND x.used_unit = c.used_unit AND x.used_key = c.used_key
     OFFSET 0
 ) s ON true
 GROUP BY c.name, c.last_error

@@ -12,14 +12,10 @@ WITH n AS MATERIALIZED (
     RETURNING q.series_id, q.event_id
 ), rescheduled AS (
     UPDATE :"schema".series s
-    SET version = s.version + 1,
-        updated_at = clock_timestamp()
+    SET version = s.version + 1, updated_at = clock_timestamp()
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id
-        AND s.event_id = n.id
-        AND s.version = n.version - 1
-        AND s.claim_count > 0
+    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1 AND s.claim_count > 0
     RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at,
         s.target_timestamp_utc, s.retry_count
 ), queued AS (
@@ -29,5 +25,4 @@ WITH n AS MATERIALIZED (
         nullif(rescheduled.retry_count, 0)
     FROM rescheduled
 )
-SELECT rescheduled.event_id
-FROM rescheduled
+SELECT rescheduled.event_id FROM rescheduled

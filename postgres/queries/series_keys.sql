@@ -7,14 +7,10 @@ SELECT s.user_id, s.event_type, s.name, s.detached, s.event_id IS NOT NULL,
     s.event_id IS NOT NULL AND (s.claim_count > 0 OR s.target_timestamp_utc <= clock_timestamp()
         OR NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)),
     s.key_unit, s.occurrence_key, coalesce(s.nominal_local, s.target_timestamp_local), :used
-FROM unnest(@users::uuid[], @types::text[], @names::text[], @detached::text[])
-    AS n (user_id, event_type, name, detached)
+FROM unnest(@users::uuid[], @types::text[], @names::text[], @detached::text[]) AS n (user_id, event_type, name, detached)
 CROSS JOIN LATERAL (
     SELECT x.*
     FROM :"schema".series x
-    WHERE x.user_id = n.user_id
-        AND x.event_type = n.event_type
-        AND x.name = n.name
-        AND x.detached = n.detached
+    WHERE x.user_id = n.user_id AND x.event_type = n.event_type AND x.name = n.name AND x.detached = n.detached
     OFFSET 0
 ) s

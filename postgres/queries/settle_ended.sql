@@ -6,8 +6,9 @@
 --   @retries integer[], NULL for none · @ended timestamp[]: what clocks in the user's zone show now
 --   of the successor, NULL if there is none or if the value stays:
 --   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @wall timestamp[]
---   @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in
---   write.go these are the columns in which the events of a series differ
+--   @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
+--   @payloads text[] (JSON) · @user_versions integer[]; of newEvent in write.go these are the columns in which the events of a
+--   series differ
 --   @now timestamptz
 -- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
 -- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
@@ -33,11 +34,9 @@ WITH n AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE :"schema".series s
-    SET used_key = was.occurrence_key,
-        used_unit = was.key_unit,
+    SET used_key = was.occurrence_key, used_unit = was.key_unit,
         used_nominal = coalesce(was.nominal_local, was.target_timestamp_local),
-        used_local = n.ended_local,
-        used_others = :used_others,
+        used_local = n.ended_local, used_others = :used_others,
         event_id = n.next_id,
         occurrence_key = coalesce(n.next_key, s.occurrence_key),
         key_unit = coalesce(n.next_unit, s.key_unit),
@@ -47,17 +46,11 @@ WITH n AS MATERIALIZED (
         target_timezone = coalesce(n.next_zone, s.target_timezone),
         policies = coalesce(n.next_policies, s.policies),
         idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),
-        key_instant = NULL,
-        ready_at = NULL,
+        key_instant = NULL, ready_at = NULL,
         delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
         user_version = coalesce(n.next_user_version, s.user_version),
-        last_error = NULL,
-        retry_count = 0,
-        claim_count = 0,
-        crash_count = 0,
-        version = 1,
-        created_at = @now::timestamptz,
-        updated_at = @now::timestamptz
+        last_error = NULL, retry_count = 0, claim_count = 0, crash_count = 0, version = 1,
+        created_at = @now::timestamptz, updated_at = @now::timestamptz
     FROM n
     JOIN was ON was.id = n.series_id
     WHERE s.ctid = was.place
@@ -66,10 +59,9 @@ WITH n AS MATERIALIZED (
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
     RETURNING n.*, was.name, was.retry_count, was.claim_count, :was.kept
 ), kept AS (
-    INSERT INTO :"schema".history (
-        id, status, lease_token, executed_at, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
-    SELECT
-        id, coalesce(status, 'COMPLETED'), token, executed_at, failure_reason, retry_count + coalesce(retries, 0), claim_count + 1,
+    INSERT INTO :"schema".history (id, status, lease_token, executed_at, failure_reason, retry_count, claim_count, version,
+        updated_at, series_name, :kept)
+    SELECT id, coalesce(status, 'COMPLETED'), token, executed_at, failure_reason, retry_count + coalesce(retries, 0), claim_count + 1,
         version + 2, @now::timestamptz, name, :kept
     FROM ended
 ), queued AS (
@@ -101,5 +93,4 @@ WITH n AS MATERIALIZED (
         FOR UPDATE OF l SKIP LOCKED
     )
 )
-SELECT ended.id
-FROM ended
+SELECT ended.id FROM ended

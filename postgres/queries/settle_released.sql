@@ -16,8 +16,7 @@ WITH locked AS MATERIALIZED (
         retry_count = s.retry_count + coalesce(n.retries, 0),
         claim_count = s.claim_count + 1,
         crash_count = s.crash_count + n.crashes,
-        version = s.version + 2,
-        updated_at = @now::timestamptz
+        version = s.version + 2, updated_at = @now::timestamptz
     FROM unnest(
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @available::timestamptz[], @errors::text[],
         @retries::integer[], @crashes::integer[]
@@ -40,5 +39,4 @@ WITH locked AS MATERIALIZED (
     FROM released
     WHERE (SELECT count(*) FROM dequeued) >= 0 -- so that the rows are deleted first
 )
-SELECT released.event_id
-FROM released
+SELECT released.event_id FROM released

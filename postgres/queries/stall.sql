@@ -8,13 +8,7 @@ FROM unnest(
     @series::bigint[], @units::text[], @keys::text[], @errors::text[], @failures::integer[], @since::timestamptz[], @retry_at::timestamptz[]
 ) AS n (series_id, used_unit, used_key, last_error, failures, since, retry_at)
 JOIN :"schema".series s ON s.id = n.series_id
-WHERE s.event_id IS NULL
-    AND s.used_unit = n.used_unit
-    AND s.used_key = n.used_key
+WHERE s.event_id IS NULL AND s.used_unit = n.used_unit AND s.used_key = n.used_key
 ON CONFLICT (series_id) DO UPDATE
-SET used_unit = excluded.used_unit,
-    used_key = excluded.used_key,
-    last_error = excluded.last_error,
-    failures = excluded.failures,
-    since = excluded.since,
-    retry_at = excluded.retry_at
+SET used_unit = excluded.used_unit, used_key = excluded.used_key, last_error = excluded.last_error, failures = excluded.failures,
+    since = excluded.since, retry_at = excluded.retry_at

@@ -4,8 +4,7 @@
 -- of the delayed events were due and are not available yet, and how many delayed events were read.
 -- Each type has its own range of the index, which is read on its own.
 WITH types AS MATERIALIZED (
-    SELECT t.name
-    FROM pg_catalog.unnest(:queued_types) AS t (name)
+    SELECT t.name FROM pg_catalog.unnest(:queued_types) AS t (name)
 ), delayed AS MATERIALIZED (
     SELECT q.available_at
     FROM :"schema".queue q
@@ -17,13 +16,10 @@ SELECT
     (
         SELECT count(*)
         FROM (
-            SELECT
-            FROM types t
+            SELECT FROM types t
             CROSS JOIN LATERAL (
-                SELECT
-                FROM :"schema".queue q
-                WHERE q.event_type = t.name
-                    AND q.available_at <= @at
+                SELECT FROM :"schema".queue q
+                WHERE q.event_type = t.name AND q.available_at <= @at
                 ORDER BY q.available_at, q.event_id
                 LIMIT @limit
             ) q
@@ -36,8 +32,7 @@ SELECT
         CROSS JOIN LATERAL (
             SELECT q.available_at
             FROM :"schema".queue q
-            WHERE q.event_type = t.name
-                AND q.available_at <= @at
+            WHERE q.event_type = t.name AND q.available_at <= @at
             ORDER BY q.available_at, q.event_id
             LIMIT 1
         ) q

@@ -4,11 +4,8 @@
 -- between @from and @until.
 -- REPEATABLE reads the same pages each time, so that an estimate does not jump without a reason.
 SELECT q.event_type,
-    CASE
-        WHEN q.available_at >= @from::timestamptz AND q.available_at < @until::timestamptz
-            THEN floor(extract(epoch FROM q.available_at - @from::timestamptz)::float8 / 900::float8)::integer
-        ELSE -1
-    END AS place,
+    CASE WHEN q.available_at >= @from::timestamptz AND q.available_at < @until::timestamptz
+        THEN floor(extract(epoch FROM q.available_at - @from::timestamptz)::float8 / 900::float8)::integer ELSE -1 END AS place,
     count(*)
 FROM :"schema".queue q TABLESAMPLE SYSTEM (@percent::real) REPEATABLE (0)
 GROUP BY q.event_type, place

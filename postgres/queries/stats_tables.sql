@@ -9,5 +9,4 @@ SELECT clock.read, c.relname::text, size.pages,
 FROM (SELECT clock_timestamp() OFFSET 0) AS clock (read), pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL (SELECT pg_relation_size(c.oid::regclass) / current_setting('block_size')::bigint OFFSET 0) AS size (pages)
-WHERE n.nspname = @schema::text
-    AND c.relname IN ('users', 'series', 'queue', 'history')
+WHERE n.nspname = @schema::text AND c.relname IN ('users', 'series', 'queue', 'history')

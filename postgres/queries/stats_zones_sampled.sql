@@ -8,10 +8,5 @@ FROM (
     WHERE uuid_hash(q.event_id) & @mask::integer = 0
     LIMIT @limit
 ) chosen
-CROSS JOIN LATERAL (
-    SELECT p.target_timezone
-    FROM :"schema".pending_events p
-    WHERE p.id = chosen.event_id
-    OFFSET 0
-) e
+CROSS JOIN LATERAL (SELECT p.target_timezone FROM :"schema".pending_events p WHERE p.id = chosen.event_id OFFSET 0) e
 GROUP BY e.target_timezone

@@ -4,20 +4,10 @@
 --   @folded_name text · @folded_last_name text · @folded_email text (NULL for none)
 -- Returns the row, or none.
 UPDATE :"schema".users u
-SET first_name = @first_name,
-    last_name = @last_name,
-    date_of_birth = @date_of_birth,
-    timezone = @timezone,
-    attributes = @attributes::text::jsonb,
-    locale = @locale::text,
-    email = @email::text,
-    external_id = @external_id::text,
+SET first_name = @first_name, last_name = @last_name, date_of_birth = @date_of_birth, timezone = @timezone,
+    attributes = @attributes::text::jsonb, locale = @locale::text, email = @email::text, external_id = @external_id::text,
     opt_outs = @opt_outs::text::jsonb,
-    folded_name = @folded_name,
-    folded_last_name = @folded_last_name,
-    folded_email = @folded_email::text,
-    version = @version,
-    updated_at = clock_timestamp()
-WHERE u.id = @id
-    AND u.version = @version - 1
+    folded_name = @folded_name, folded_last_name = @folded_last_name, folded_email = @folded_email::text,
+    version = @version, updated_at = clock_timestamp()
+WHERE u.id = @id AND u.version = @version - 1
 RETURNING :user

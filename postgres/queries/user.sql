@@ -2,5 +2,4 @@
 --   @id uuid
 SELECT :user
 FROM :"schema".users u
-WHERE u.id = @id
-    AND u.deleted_at IS NULL
+WHERE u.id = @id AND u.deleted_at IS NULL

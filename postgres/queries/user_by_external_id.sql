@@ -2,5 +2,4 @@
 --   @external_id text
 SELECT :user
 FROM :"schema".users u
-WHERE u.external_id = @external_id
-    AND u.deleted_at IS NULL
+WHERE u.external_id = @external_id AND u.deleted_at IS NULL

@@ -11,8 +11,7 @@ WHERE t.schemaname = @schema::text
     AND (p.pubupdate OR p.pubdelete)
     AND c.relreplident <> 'f'
     AND NOT EXISTS (
-        SELECT
-        FROM pg_catalog.pg_index i
+        SELECT FROM pg_catalog.pg_index i
         WHERE i.indrelid = c.oid
             AND (c.relreplident = 'd' AND i.indisprimary OR c.relreplident = 'i' AND i.indisreplident)
     )
