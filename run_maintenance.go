@@ -72,6 +72,7 @@ type zoneFollower struct {
 	checked time.Time            // when zone data was last loaded, by the repository's clock
 	every   time.Duration        // the time until it is loaded again
 	doubts  map[string]time.Time // the rechecks that remained after that, by zone
+	refused error                // about events that could not be moved by then
 }
 
 func (s *scheduler) followZones() engine.Task {
@@ -80,7 +81,7 @@ func (s *scheduler) followZones() engine.Task {
 }
 
 // follow checks zone rules when the interval is over, or when the repository has marks or
-// rechecks.
+// rechecks. Until the next check it returns the error about refused events, so that Health has it.
 func (f *zoneFollower) follow(ctx context.Context) error {
 	_, book, err := f.readZones(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 	if slices.ContainsFunc(book.Marks, isComparable) || f.isInDoubt(book) {
 		return f.check(ctx, false)
 	}
-	return nil
+	return f.refused
 }
 
 // isComparable reports whether a check of this program compares a mark, and then removes it. A
@@ -104,10 +105,10 @@ func isComparable(mark calendar.ZoneRules) bool {
 }
 
 // isInDoubt reports whether pending events need a check: a recheck is new, or its time
-// has passed so that a check can end it.
+// has passed so that a check can end it, unless events were refused.
 func (f *zoneFollower) isInDoubt(book ZoneBook) bool {
 	for _, rules := range book.Rules {
-		if rules.Recheck.IsZero() || f.doubts[rules.Zone].Equal(rules.Recheck) && !rules.Recheck.Before(book.Now) {
+		if rules.Recheck.IsZero() || f.doubts[rules.Zone].Equal(rules.Recheck) && (f.refused != nil || !rules.Recheck.Before(book.Now)) {
 			continue
 		}
 		z := calendar.StoredTimezone(rules.Zone)
@@ -139,9 +140,10 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	if anew && len(r.Outdated) > 0 {
 		f.log.WarnContext(ctx, "zone data is older than the database's", slog.Any("zones", r.Outdated))
 	}
-	if err := errors.Join(reloaded, err); err != nil {
-		return err
+	if reloaded != nil || err != nil && !isRefused(err) {
+		return errors.Join(reloaded, err)
 	}
+	f.refused = err
 	_, book, err := f.readZones(ctx)
 	if err != nil {
 		return err
@@ -154,7 +156,10 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 		f.checked = book.Now
 		f.every = time.Duration(float64(f.zoneCheck) * (0.8 + 0.4*rand.Float64())) // so that programs do not check at the same time
 	}
-	return nil
+	if f.refused != nil {
+		f.every = min(f.every, recheckGrace)
+	}
+	return f.refused
 }
 
 // stalledPage is how many users with stalled series are locked at once.

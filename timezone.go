@@ -168,7 +168,8 @@ func (w reconcileWork) rechecked(book ZoneBook) []ZoneRecord {
 
 // moveZones resolves the pending events of zones again, one page at a time. It leaves out
 // events that another transaction changes meanwhile, and goes on past events that cannot be
-// stored: refused is the last error about these. Their zones are checked again later.
+// stored: refused is the last error about these, or an error of the repository as a whole. Their
+// zones are checked again later.
 func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, work reconcileWork) (list []ZoneReport, refused, err error) {
 	if len(work.look) == 0 {
 		return nil, nil, nil
@@ -180,7 +181,9 @@ func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, wor
 		if err != nil {
 			return nil, refused, err
 		}
-		refused = cmp.Or(s.movePage(ctx, options, reconcilePage{work, found.Items, reports}), refused)
+		if err := s.movePage(ctx, options, reconcilePage{work, found.Items, reports}); err != nil && (refused == nil || isRefused(refused)) {
+			refused = err
+		}
 		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it
 			return nil, refused, err
 		}

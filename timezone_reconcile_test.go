@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -377,4 +381,61 @@ func TestReconcileRunsAtTheStart(t *testing.T) {
 		return nil, nil
 	}))
 	require.Len(t, stored, len(calendar.TimezoneNames()), "every zone that there is data for")
+}
+
+// unmovable refuses to move an event, and counts the attempts.
+type unmovable struct {
+	almanac.Repository
+	id       uuid.UUID
+	mended   atomic.Bool
+	attempts atomic.Int64
+}
+
+func (r *unmovable) MoveEvents(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
+	fine := slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return e.ID == r.id && !r.mended.Load() })
+	moved, err := r.Repository.MoveEvents(ctx, fine)
+	if len(fine) < len(events) {
+		r.attempts.Add(1)
+		err = errors.Join(err, rowError{certain: true})
+	}
+	return moved, err
+}
+
+// An event that cannot be moved delays no other, and Health has its error. It is tried again once an hour.
+func TestAnEventThatCannotBeMovedIsTriedOnceAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := &unmovable{Repository: almanactest.NewRepository(nil)}
+		s := schedulerOn(t, repository, almanac.WithPoll(24*time.Hour))
+		want := []almanac.Event{enrol(t, s, "Asia/Beirut", "1990-01-15"), enrol(t, s, "Asia/Beirut", "1990-01-15")}
+		for _, e := range want {
+			e.Due, e.AvailableAt, e.Version = e.Due.Add(time.Hour), e.Due.Add(time.Hour), 2
+			_, err := repository.MoveEvents(t.Context(), []almanac.Event{e})
+			require.NoError(t, err)
+		}
+		repository.id = want[1].ID
+		due := func(e almanac.Event) time.Time {
+			is, err := repository.Event(t.Context(), e.ID)
+			require.NoError(t, err)
+			return is.Due
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+
+		time.Sleep(time.Minute)
+		for range 3 {
+			require.Equal(t, want[0].Due, due(want[0]))
+			require.Equal(t, want[1].Due.Add(time.Hour), due(want[1]))
+			require.ErrorIs(t, s.Health().Maintenance["compare zone rules"].Err, rowError{certain: true})
+			require.EqualValues(t, 1, repository.attempts.Swap(0))
+			time.Sleep(time.Hour)
+		}
+		repository.mended.Store(true)
+		time.Sleep(time.Hour)
+		require.Equal(t, want[1].Due, due(want[1]))
+		require.NoError(t, s.Health().Maintenance["compare zone rules"].Err)
+		stop()
+		require.NoError(t, <-ended)
+	})
 }

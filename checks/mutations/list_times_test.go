@@ -80,6 +80,18 @@ var times = []mutation{
 		old:  "if e.ClaimCount > 0 {\n\t\t\tcontinue", new: "if false {\n\t\t\tcontinue",
 		test: ". TestReconcileLeavesClaimedEvents",
 	},
+	{
+		promise: "the row is tried again, by new zone rules after an hour", in: reliability,
+		file: "run_maintenance.go",
+		old:  "reloaded != nil || err != nil && !isRefused(err) {", new: "reloaded != nil || err != nil {",
+		test: ". TestAnEventThatCannotBeMovedIsTriedOnceAnHour",
+	},
+	{
+		promise: "the row is tried again, by new zone rules after an hour", in: reliability,
+		file: "run_maintenance.go",
+		old:  "(f.refused != nil || !rules.Recheck.Before(book.Now))", new: "!rules.Recheck.Before(book.Now)",
+		test: ". TestAnEventThatCannotBeMovedIsTriedOnceAnHour",
+	},
 }
 
 // operations are safeguards of operators, of pruning and of the outbox.
