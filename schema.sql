@@ -410,8 +410,7 @@ WITH (fillfactor = 50);
 -- All events, open and ended, one row per event: a view for each of the three parts, with the same columns, and a view of all parts.
 -- BETWEEN instead of "=": with a second equality the planner would expect that hardly any row meets both.
 CREATE VIEW :"schema".pending_events AS
-SELECT
-    q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::text AS status, s.target_timestamp_utc,
+SELECT q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::text AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
@@ -422,32 +421,27 @@ JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id 
 -- OFFSET 0 makes the planner look up each series by its id. The planner does not know how many series a lease lists, and would
 -- otherwise read the whole table.
 CREATE VIEW :"schema".processing_events AS
-SELECT
-    held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::text AS status, s.target_timestamp_utc,
+SELECT held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::text AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
-    l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
-    s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
+    l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin,
+    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT x.*
     FROM :"schema".series x
-    WHERE x.id = held.series_id
-        AND x.event_id = held.event_id
-        AND x.version = held.version
+    WHERE x.id = held.series_id AND x.event_id = held.event_id AND x.version = held.version
     OFFSET 0
 ) s;
 
 CREATE VIEW :"schema".ended_events AS
-SELECT
-    h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc,
-    h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
-    NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
-    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
-    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced, h.key_instant,
-    h.key_unit, h.nominal_local, h.ready_at
+SELECT h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc, h.target_timestamp_local,
+    h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version, NULL::timestamptz AS available_at,
+    h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count, h.claim_count, h.crash_count, h.version,
+    h.created_at, h.updated_at, h.origin_event, NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user,
+    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -475,8 +469,7 @@ CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE 
 -- Versions and counters begin low and rise step by step. So they never reach the greatest integer, and no statement that adds to the
 -- integers of many rows fails because of one of them. The differences do not overflow, because a CHECK refuses negative values.
 CREATE TRIGGER users_guard AFTER UPDATE ON :"schema".users FOR EACH ROW
-WHEN (NEW.version - OLD.version NOT BETWEEN 0 AND 1)
-EXECUTE FUNCTION :"schema".refuse_change();
+WHEN (NEW.version - OLD.version NOT BETWEEN 0 AND 1) EXECUTE FUNCTION :"schema".refuse_change();
 
 CREATE TRIGGER series_new_guard AFTER INSERT ON :"schema".series FOR EACH ROW
 WHEN (NEW.version > 1000000 OR NEW.retry_count > 1000000 OR NEW.claim_count > 1000000 OR NEW.crash_count > 1000000)
@@ -484,11 +477,8 @@ EXECUTE FUNCTION :"schema".refuse_change();
 
 CREATE TRIGGER series_guard AFTER UPDATE ON :"schema".series FOR EACH ROW
 WHEN (
-    NEW.id <> OLD.id
-    OR NEW.user_id <> OLD.user_id
-    OR NEW.event_type <> OLD.event_type
-    OR NEW.name <> OLD.name
-    OR NEW.detached <> OLD.detached
+    (NEW.id, NEW.user_id, NEW.event_type, NEW.name, NEW.detached, NEW.origin)
+        IS DISTINCT FROM (OLD.id, OLD.user_id, OLD.event_type, OLD.name, OLD.detached, OLD.origin)
     -- The greatest used key of a unit never falls and is never lost.
     OR (NEW.used_unit = OLD.used_unit AND (NEW.used_key < OLD.used_key OR NEW.used_others IS DISTINCT FROM OLD.used_others))
     OR (NEW.used_unit <> OLD.used_unit AND (NEW.used_key = '' OR NEW.used_key <= (OLD.used_others -> NEW.used_unit ->> 0) COLLATE "C"))
@@ -496,12 +486,9 @@ WHEN (
     OR (NEW.used_unit <> OLD.used_unit AND NEW.used_others IS DISTINCT FROM CASE WHEN OLD.used_key <> '' THEN
         (coalesce(OLD.used_others, '{}'::jsonb) || pg_catalog.jsonb_build_object(
             OLD.used_unit, pg_catalog.jsonb_build_array(OLD.used_key, OLD.used_nominal, OLD.used_local))) - NEW.used_unit END)
-    OR NEW.origin IS DISTINCT FROM OLD.origin
     -- A claim, a release, or both at once.
     OR NEW.version - OLD.version > 2
-    OR NEW.retry_count - OLD.retry_count > 1
-    OR NEW.claim_count - OLD.claim_count > 1
-    OR NEW.crash_count - OLD.crash_count > 1
+    OR greatest(NEW.retry_count - OLD.retry_count, NEW.claim_count - OLD.claim_count, NEW.crash_count - OLD.crash_count) > 1
     -- Another event takes the place of one: it is new. Nothing follows an event that was requeued.
     OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
         AND (NEW.version <> 1 OR NEW.retry_count <> 0 OR NEW.claim_count <> 0 OR NEW.crash_count <> 0 OR NEW.origin = 'requeued'
@@ -510,21 +497,14 @@ WHEN (
     OR (NEW.event_id = OLD.event_id AND (
         -- What concerns the user alone raises nothing.
         NEW.version < OLD.version
-        OR NEW.retry_count < OLD.retry_count
-        OR NEW.claim_count < OLD.claim_count
-        OR NEW.crash_count < OLD.crash_count
-        OR NEW.idempotency_key <> OLD.idempotency_key
-        OR NEW.origin_event IS DISTINCT FROM OLD.origin_event
-        OR NEW.follows_user IS DISTINCT FROM OLD.follows_user
-        OR NEW.payload_made IS DISTINCT FROM OLD.payload_made
-        OR NEW.forced IS DISTINCT FROM OLD.forced
-        OR ((NEW.version = OLD.version OR OLD.claim_count > 0) AND (
-            NEW.target_timestamp_utc <> OLD.target_timestamp_utc
-            OR NEW.target_timestamp_local <> OLD.target_timestamp_local
-            OR NEW.target_timezone <> OLD.target_timezone
-            OR NEW.nominal_local IS DISTINCT FROM OLD.nominal_local
-            OR NEW.key_unit <> OLD.key_unit
-            OR NEW.occurrence_key <> OLD.occurrence_key))))
+        OR least(NEW.retry_count - OLD.retry_count, NEW.claim_count - OLD.claim_count, NEW.crash_count - OLD.crash_count) < 0
+        OR (NEW.idempotency_key, NEW.origin_event, NEW.follows_user, NEW.payload_made, NEW.forced)
+            IS DISTINCT FROM (OLD.idempotency_key, OLD.origin_event, OLD.follows_user, OLD.payload_made, OLD.forced)
+        OR ((NEW.version = OLD.version OR OLD.claim_count > 0)
+            AND (NEW.target_timestamp_utc, NEW.target_timestamp_local, NEW.target_timezone, NEW.nominal_local,
+                NEW.key_unit, NEW.occurrence_key)
+            IS DISTINCT FROM (OLD.target_timestamp_utc, OLD.target_timestamp_local, OLD.target_timezone, OLD.nominal_local,
+                OLD.key_unit, OLD.occurrence_key))))
 )
 EXECUTE FUNCTION :"schema".refuse_change();
 
@@ -546,8 +526,7 @@ END
 $$;
 
 CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users FOR EACH ROW
-WHEN (NEW.version <> OLD.version)
-EXECUTE FUNCTION :"schema".follow_user();
+WHEN (NEW.version <> OLD.version) EXECUTE FUNCTION :"schema".follow_user();
 
 -- Deletes everything about a deleted user. It locks the series first, so that it waits for a settlement in progress and sees its rows.
 CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
@@ -559,12 +538,10 @@ BEGIN
     DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
     DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
     WITH ended AS (
-        DELETE FROM history h
-        WHERE h.user_id = OLD.id
+        DELETE FROM history h WHERE h.user_id = OLD.id
         RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type
     ), emptied AS (
-        DELETE FROM series s
-        WHERE s.user_id = OLD.id
+        DELETE FROM series s WHERE s.user_id = OLD.id
         RETURNING s.idempotency_key, s.target_timezone, s.target_timestamp_utc, s.event_type, s.event_id
     ), gone AS (
         SELECT * FROM ended
@@ -585,16 +562,14 @@ BEGIN
         FROM outbox o
         WHERE o.user_id = OLD.id
             AND NOT EXISTS (
-                SELECT
-                FROM outbox_consumers c
+                SELECT FROM outbox_consumers c
                 WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
                     OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
                     AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
             )
         FOR UPDATE OF o SKIP LOCKED
     )
-    DELETE FROM outbox o
-    WHERE o.sequence = ANY (ARRAY (SELECT read.sequence FROM read));
+    DELETE FROM outbox o WHERE o.sequence = ANY (ARRAY (SELECT read.sequence FROM read));
     RETURN OLD;
 END
 $$;
@@ -664,12 +639,8 @@ BEGIN
         SELECT 'event_created', s.user_id, s.event_id, s.event_type, s.version
         FROM series s
         WHERE NEW.origin IS NULL
-            AND s.user_id = NEW.user_id
-            AND s.event_type = NEW.event_type
-            AND s.name = NEW.series_name
-            AND s.detached = ''
-            AND s.used_key = NEW.occurrence_key
-            AND s.used_unit = NEW.key_unit
+            AND s.user_id = NEW.user_id AND s.event_type = NEW.event_type AND s.name = NEW.series_name AND s.detached = ''
+            AND s.used_key = NEW.occurrence_key AND s.used_unit = NEW.key_unit
             AND s.event_id IS NOT NULL;
     WHEN 'users INSERT' THEN
         INSERT INTO outbox (kind, user_id, version) VALUES ('user_created', NEW.id, NEW.version);
@@ -708,18 +679,11 @@ BEGIN
     IF (most BETWEEN 1 AND 10000) IS NOT TRUE THEN
         RAISE invalid_parameter_value USING MESSAGE = 'prune_outbox examines 1 to 10000 rows';
     END IF;
-    WITH page AS MATERIALIZED (
-        SELECT o.sequence
-        FROM outbox o
-        ORDER BY o.sequence
-        LIMIT most
-        FOR UPDATE SKIP LOCKED
-    )
+    WITH page AS MATERIALIZED (SELECT o.sequence FROM outbox o ORDER BY o.sequence LIMIT most FOR UPDATE SKIP LOCKED)
     DELETE FROM outbox o
     WHERE o.sequence = ANY (ARRAY (SELECT page.sequence FROM page))
         AND NOT EXISTS (
-            SELECT
-            FROM outbox_consumers c
+            SELECT FROM outbox_consumers c
             WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
                 OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
                 AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
@@ -764,9 +728,9 @@ COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
     :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
-    :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,
-    :"schema".due_counts, :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
+    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses,
+    :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
+    :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;
 

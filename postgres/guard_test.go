@@ -79,6 +79,8 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"an event is queued for another time":         {"queue", "available_at = now()", pending.ID},
 		"an event is another series'":                 {"queue", "series_id = 0", pending.ID},
 		"a claimed event moves":                       {"series", "target_timestamp_utc = now(), version = version + 1", claimed.ID},
+		"a claimed event is at another wall time":     {"series", "target_timestamp_local = now(), version = version + 1", claimed.ID},
+		"a claimed event is in another zone":          {"series", "target_timezone = 'Asia/Tokyo', version = version + 1", claimed.ID},
 		"a claimed event is another occurrence":       {"series", "occurrence_key = '9999', version = version + 1", claimed.ID},
 		"an event moves and its version stays":        {"series", "target_timestamp_utc = now()", pending.ID},
 		"the version falls":                           {"series", "version = version - 1", pending.ID},
@@ -117,6 +119,7 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"the number of claims jumps":                  {"series", "claim_count = claim_count + 2, version = version + 1", claimed.ID},
 		"the number of retries falls":                 {"series", "retry_count = 0, version = version + 1", claimed.ID},
 		"the number of retries jumps":                 {"series", "retry_count = retry_count + 2, version = version + 1", claimed.ID},
+		"the number of crashes falls":                 {"series", "crash_count = 0, version = version + 1", claimed.ID},
 		"the number of crashes jumps":                 {"series", "crash_count = crash_count + 2, version = version + 1", claimed.ID},
 		"the number of claims of an ended one jumps":  {"series", "event_id = NULL, claim_count = 2147483647", pending.ID},
 		"the version of an ended one jumps":           {"series", "event_id = NULL, version = 2147483647", pending.ID},
@@ -134,6 +137,8 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		_, err = pool.Exec(t.Context(), "UPDATE almanac.series SET "+set+" WHERE event_id = $1", pending.ID)
 		require.NoError(t, err)
 	}
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.series SET crash_count = 1 WHERE event_id = $1", claimed.ID)
+	require.NoError(t, err)
 	for name, update := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

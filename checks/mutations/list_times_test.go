@@ -241,8 +241,8 @@ var surroundings = []mutation{
 	{
 		promise: "nothing is pruned that a consumer may not have read", in: operating,
 		file: "schema.sql",
-		old:  "FROM page))\n        AND NOT EXISTS (\n            SELECT\n            FROM outbox_consumers c\n            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)\n                OR NOT",
-		new:  "FROM page))\n        AND NOT EXISTS (\n            SELECT\n            FROM outbox_consumers c\n            WHERE NOT",
+		old:  "FROM page))\n        AND NOT EXISTS (\n            SELECT FROM outbox_consumers c\n            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)\n                OR NOT",
+		new:  "FROM page))\n        AND NOT EXISTS (\n            SELECT FROM outbox_consumers c\n            WHERE NOT",
 		test: "postgres TestAPositionOfAnotherServerHasReadNothing",
 	},
 }
