@@ -59,46 +59,33 @@ END $$;
 
 INSERT INTO almanac.series (
     user_id, event_type, name, current_user_version, used_unit, used_key, used_nominal, used_local, event_id, occurrence_key, key_unit,
-    target_timestamp_utc, target_timestamp_local,
-    target_timezone, policies, idempotency_key, delivery_payload, user_version, created_at, updated_at)
+    target_timestamp_utc, target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, created_at,
+    updated_at)
 SELECT user_id, kind, '', 1, 'year', (due_key - 1)::text, (at AT TIME ZONE zone) - interval '1 year', planned AT TIME ZONE zone,
     pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, 'year', at, at AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
 FROM people,
-    LATERAL (
-        VALUES ('BIRTHDAY', due), ('ANNIVERSARY', ((due AT TIME ZONE zone) + interval '30 days') AT TIME ZONE zone)
-    ) p (kind, at),
+    LATERAL (VALUES ('BIRTHDAY', due), ('ANNIVERSARY', ((due AT TIME ZONE zone) + interval '30 days') AT TIME ZONE zone)) p (kind, at),
     LATERAL (SELECT least(at - interval '1 year', now() - interval '1 day')) c (planned)
 WHERE kind = 'BIRTHDAY' OR n % 2 = 0;
 
-CREATE TEMPORARY TABLE flying AS
-SELECT s.id, s.event_id, s.version, p.n
-FROM people p
-JOIN almanac.series s ON s.user_id = p.user_id
-WHERE p.n % 1000 = 8 AND s.event_type = 'BIRTHDAY';
-
 INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
-SELECT gen_random_uuid(), 'worker ' || n / 1000 / 100, array_agg(id), array_agg(event_id), array_agg(version), now(), now() + interval '1 day'
-FROM flying
-GROUP BY n / 1000 / 100;
+SELECT gen_random_uuid(), 'worker ' || n / 100000, array_agg(s.id), array_agg(s.event_id), array_agg(s.version), now(), now() + interval '1 day'
+FROM people
+JOIN almanac.series s ON s.user_id = people.user_id
+WHERE n % 1000 = 8 AND s.event_type = 'BIRTHDAY'
+GROUP BY n / 100000;
 
 INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
 SELECT target_timestamp_utc, event_id, id, event_type, NULL
 FROM almanac.series
-WHERE event_id NOT IN (SELECT event_id FROM flying);
+WHERE event_id NOT IN (SELECT id FROM almanac.processing_events);
 
 INSERT INTO almanac.due_counts (timezone, quarter, event_type, n)
-SELECT timezone, quarter, event_type, count(*)
-FROM (
-    SELECT target_timezone, floor(extract(epoch FROM target_timestamp_utc) / 900)::integer, event_type FROM almanac.history
-    UNION ALL
-    SELECT target_timezone, floor(extract(epoch FROM target_timestamp_utc) / 900)::integer, event_type FROM almanac.series
-) e (timezone, quarter, event_type)
-GROUP BY timezone, quarter, event_type
-ORDER BY timezone, quarter, event_type;
+SELECT target_timezone, floor(extract(epoch FROM target_timestamp_utc) / 900)::integer, event_type, count(*)
+FROM almanac.events
+GROUP BY 1, 2, 3
+ORDER BY 1, 2, 3;
 
-INSERT INTO almanac.keys (idempotency_key)
-SELECT idempotency_key FROM almanac.history
-UNION ALL
-SELECT idempotency_key FROM almanac.series;
+INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM almanac.events;
 
 INSERT INTO almanac.pauses (event_type) VALUES ('DIGEST')

@@ -34,13 +34,12 @@ CREATE INDEX idx_events_target_timestamp_utc ON events(target_timestamp_utc);
 CREATE INDEX idx_events_scheduler_query ON events(target_timestamp_utc, status) WHERE status = 'PENDING';
 CREATE INDEX idx_events_user_pending ON events(user_id, status) WHERE status = 'PENDING';
 
-CREATE FUNCTION update_updated_at_column()
-RETURNS TRIGGER AS $$
+CREATE FUNCTION update_updated_at_column() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     NEW.updated_at = NOW();
     RETURN NEW;
 END;
-$$ LANGUAGE plpgsql;
+$$;
 
 CREATE TRIGGER update_users_updated_at BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION update_updated_at_column();
 CREATE TRIGGER update_events_updated_at BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION update_updated_at_column();
