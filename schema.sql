@@ -100,11 +100,11 @@ CREATE TABLE :"schema".series (
     used_local             timestamp,             -- what clocks in the user's zone showed when the event ended
     -- The last used occurrences of other units: {"day": [key, nominal, local]}. NULL unless the rule of the series has changed.
     used_others            jsonb,
-    event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
+    event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then what follows is of the last event
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
     -- ever. Keys are compared byte by byte. See docs/adr/0006-identity.md.
     occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
-    key_unit               text NOT NULL DEFAULT '' CHECK (length(key_unit) <= 50), -- what the key names: time, day, month or year; empty for a text of the host's
+    key_unit               text NOT NULL DEFAULT '' CHECK (length(key_unit) <= 50), -- time, day, month or year; empty for a text of the host's
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     nominal_local          timestamp,             -- the wall time before the rule or an operator moved it; NULL if it is the target
@@ -141,7 +141,8 @@ CREATE TABLE :"schema".series (
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
     CONSTRAINT series_used_check CHECK ((used_key = '') = (used_nominal IS NULL) AND (used_key = '') = (used_local IS NULL)),
     CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0 AND version >= 1),
-    CONSTRAINT series_instants_check CHECK (least(target_timestamp_utc, key_instant, ready_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
+    CONSTRAINT series_instants_check CHECK (
+        least(target_timestamp_utc, key_instant, ready_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
         AND greatest(target_timestamp_utc, key_instant, ready_at, created_at, updated_at) < '10000-01-01 00:00:00+00'),
     CONSTRAINT series_walls_check CHECK (least(target_timestamp_local, nominal_local, used_nominal, used_local) >= '0001-01-01'
         AND greatest(target_timestamp_local, nominal_local, used_nominal, used_local) < '10000-01-01')
@@ -214,7 +215,8 @@ CREATE TABLE :"schema".history (
     forced                 boolean,
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
     CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
-    CONSTRAINT history_instants_check CHECK (least(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
+    CONSTRAINT history_instants_check CHECK (
+        least(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) >= '0001-01-01 00:00:00+00'
         AND greatest(target_timestamp_utc, key_instant, ready_at, executed_at, created_at, updated_at) < '10000-01-01 00:00:00+00'),
     CONSTRAINT history_walls_check CHECK (least(target_timestamp_local, nominal_local) >= '0001-01-01'
         AND greatest(target_timestamp_local, nominal_local) < '10000-01-01')
@@ -375,7 +377,8 @@ CREATE TABLE :"schema".outbox (
     id             uuid        NOT NULL DEFAULT gen_random_uuid(), -- unlike a number, never used again after a failover that lost commits
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- user_created, user_timezone_changed, user_birthday_changed, user_deleted; event_created, event_completed, event_failed, event_cancelled
+    -- user_created, user_timezone_changed, user_birthday_changed, user_deleted, event_created, event_completed, event_failed,
+    -- event_cancelled
     kind           text NOT NULL,
     user_id        uuid        NOT NULL,
     event_id       uuid,                 -- NULL for a change of a user, and so is event_type

@@ -3,7 +3,7 @@
 -- One user of a thousand has a birthday that is overdue, and another one that is in flight.
 -- The setting bench.users has the number of users. The statements need pg_temp.uuid7.
 CREATE TEMPORARY TABLE people AS
-SELECT n, pg_temp.uuid7(1450000000000 + n * 1000) AS user_id, zone, day, due, due_key
+SELECT n, pg_temp.uuid7(1450000000000 + n * 1000) AS user_id, zone, month, day, due, due_key
 FROM generate_series(1, current_setting('bench.users')::bigint) n,
     -- Zones differ in size, and one has a user of a thousand.
     LATERAL (
@@ -13,25 +13,29 @@ FROM generate_series(1, current_setting('bench.users')::bigint) n,
             'America/Sao_Paulo', 'Europe/Paris', 'Australia/Sydney', 'Africa/Lagos', 'UTC', 'Asia/Kathmandu'
         ])[1 + abs(hashint8(n)) % 20] END
     ) z (zone),
-    -- The day of the birthday in any year, with those of the last days for users whose birthday is not over.
-    LATERAL (SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END) d (day),
-    LATERAL (SELECT (make_date(extract(year FROM current_date)::integer, extract(month FROM day)::integer, least(28, extract(day FROM day)::integer)) + time '09:00') AT TIME ZONE zone) t (this_year),
+    -- A day of any year, one of the last days for users whose birthday is not over. The birthday is on a 28th at the latest.
+    LATERAL (
+        SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END
+    ) a (date),
+    LATERAL (SELECT extract(month FROM date)::integer, least(28, extract(day FROM date)::integer)) d (month, day),
+    LATERAL (SELECT extract(year FROM current_date)::integer) c (year),
+    LATERAL (SELECT (make_date(year, month, day) + time '09:00') AT TIME ZONE zone) t (this_year),
     LATERAL (SELECT CASE WHEN n % 1000 IN (7, 8) OR this_year > now() THEN 0 ELSE 1 END) y (later),
-    LATERAL (SELECT ((this_year AT TIME ZONE zone) + later * interval '1 year') AT TIME ZONE zone, extract(year FROM current_date)::integer + later) o (due, due_key)
+    LATERAL (SELECT ((this_year AT TIME ZONE zone) + later * interval '1 year') AT TIME ZONE zone, year + later) o (due, due_key)
 -- In the order in which events end.
 ORDER BY due;
 
 INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at,
     folded_name, folded_last_name, folded_email)
-SELECT id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at, lower(first_name || ' ' || last_name), lower(last_name), email
-FROM (SELECT user_id,
-    (ARRAY['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'Ivan', 'Jean', 'Katherine', 'Leslie', 'Margaret', 'Niklaus', 'Radia', 'Stephen', 'Tony', 'Ursula', 'Whitfield'])[1 + n % 20],
-    family[1 + n / 20 % 20] || '-' || family[1 + n / 400 % 20],
-    make_date((1950 + n % 50)::integer, extract(month FROM day)::integer, least(28, extract(day FROM day)::integer)), zone, 'customer-' || n, CASE WHEN n % 3 > 0 THEN 'user' || n || '@example.com' END,
-    to_timestamp(1450000000 + n)
+SELECT user_id, first_name, last_name, make_date((1950 + n % 50)::integer, month, day), zone, 'customer-' || n, email,
+    to_timestamp(1450000000 + n), lower(first_name || ' ' || last_name), lower(last_name), email
 FROM people,
-    (SELECT ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth', 'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) f (family)
-) x (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at);
+    LATERAL (SELECT ARRAY['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'Ivan', 'Jean', 'Katherine',
+        'Leslie', 'Margaret', 'Niklaus', 'Radia', 'Stephen', 'Tony', 'Ursula', 'Whitfield'],
+        ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth',
+        'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) a (given, family),
+    LATERAL (SELECT given[1 + n % 20], family[1 + n / 20 % 20] || '-' || family[1 + n / 400 % 20]) b (first_name, last_name),
+    LATERAL (SELECT CASE WHEN n % 3 > 0 THEN 'user' || n || '@example.com' END) e (email);
 
 -- Ended birthdays, a year after the other, and then the last anniversaries. One birthday of a hundred failed, and one of two hundred was
 -- cancelled.
@@ -46,13 +50,15 @@ BEGIN
             CASE ago WHEN 0 THEN 'ANNIVERSARY' ELSE 'BIRTHDAY' END, due_key - greatest(ago, 1), kind, ended,
             ended AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || ago), 16),
             '{"message": "Hey, it''s your day"}', 1, user_id, CASE kind WHEN 'COMPLETED' THEN ended + interval '200 ms' END,
-            CASE WHEN kind <> 'COMPLETED' THEN (ARRAY['HTTP 404', 'HTTP 410', 'HTTP 503: try again later', 'dial tcp: connection refused'])[1 + n % 4] END,
+            CASE WHEN kind <> 'COMPLETED' THEN
+                (ARRAY['HTTP 404', 'HTTP 410', 'HTTP 503: try again later', 'dial tcp: connection refused'])[1 + n % 4] END,
             0, 1, 0, 3, ended - interval '1 year', ended + interval '200 ms'
         FROM people,
-            LATERAL (SELECT ((due AT TIME ZONE zone) - CASE ago WHEN 0 THEN interval '300 days' ELSE ago * interval '1 year' END) AT TIME ZONE zone) a (about),
+            LATERAL (SELECT CASE ago WHEN 0 THEN interval '300 days' ELSE ago * interval '1 year' END) b (before),
+            LATERAL (SELECT ((due AT TIME ZONE zone) - before) AT TIME ZONE zone) a (about),
             LATERAL (SELECT CASE ago WHEN 0 THEN least(about, now() - interval '1 day') ELSE about END) e (ended),
-            LATERAL (SELECT CASE WHEN ago = 0 THEN 'COMPLETED' ELSE (ARRAY['FAILED', 'FAILED', 'CANCELLED'])[1 + abs(hashint8(n * 10 + ago)) % 200] END) k (unusual),
-            LATERAL (SELECT coalesce(unusual, 'COMPLETED')) c (kind)
+            LATERAL (SELECT (ARRAY['FAILED', 'FAILED', 'CANCELLED'])[1 + abs(hashint8(n * 10 + ago)) % 200]) u (unusual),
+            LATERAL (SELECT CASE WHEN ago = 0 OR unusual IS NULL THEN 'COMPLETED' ELSE unusual END) k (kind)
         WHERE ago > 0 OR n % 2 = 1;
     END LOOP;
 END $$;
@@ -62,14 +68,16 @@ INSERT INTO almanac.series (
     target_timestamp_utc, target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, created_at,
     updated_at)
 SELECT user_id, kind, '', 1, 'year', (due_key - 1)::text, (at AT TIME ZONE zone) - interval '1 year', planned AT TIME ZONE zone,
-    pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, 'year', at, at AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
+    pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, 'year', at, at AT TIME ZONE zone, zone,
+    'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
 FROM people,
     LATERAL (VALUES ('BIRTHDAY', due), ('ANNIVERSARY', ((due AT TIME ZONE zone) + interval '30 days') AT TIME ZONE zone)) p (kind, at),
     LATERAL (SELECT least(at - interval '1 year', now() - interval '1 day')) c (planned)
 WHERE kind = 'BIRTHDAY' OR n % 2 = 0;
 
 INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
-SELECT gen_random_uuid(), 'worker ' || n / 100000, array_agg(s.id), array_agg(s.event_id), array_agg(s.version), now(), now() + interval '1 day'
+SELECT gen_random_uuid(), 'worker ' || n / 100000, array_agg(s.id), array_agg(s.event_id), array_agg(s.version),
+    now(), now() + interval '1 day'
 FROM people
 JOIN almanac.series s ON s.user_id = people.user_id
 WHERE n % 1000 = 8 AND s.event_type = 'BIRTHDAY'

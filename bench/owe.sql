@@ -3,7 +3,8 @@
 --   not that of the users) · $3 interval (from one to the next)
 WITH owed AS MATERIALIZED (
     SELECT pg_temp.uuid7(begun + n) AS user_id, pg_temp.uuid7(begun + n) AS id, 'Ada' AS first_name, 'Lovelace ' || n AS last_name,
-        coalesce($2::timestamptz + n * $3::interval, date_trunc('day', now(), 'UTC') + interval '9 hours' - (2 + abs(hashint4(n) % 299)) * interval '1 day') AS due
+        coalesce($2::timestamptz + n * $3::interval,
+            date_trunc('day', now(), 'UTC') + interval '9 hours' - (2 + abs(hashint4(n) % 299)) * interval '1 day') AS due
     FROM generate_series(0, $1::integer - 1) n,
         LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - $1::integer) clock (begun)
 ), people AS (

@@ -4,12 +4,13 @@
 SET search_path = pg_catalog;
 DO $do$
 DECLARE
-    types text[] := ARRAY['text', 'varchar', 'name', '"char"', 'uuid', 'int4', 'int8', 'float8', 'numeric', 'bool', 'oid', 'regclass', 'timestamptz',
-        'timestamp', 'date', 'interval', 'jsonb', 'xid', 'xid8', 'pg_snapshot', 'tid', 'text[]', 'uuid[]', 'int4[]', 'int8[]'];
+    types text[] := ARRAY['text', 'varchar', 'name', '"char"', 'uuid', 'int4', 'int8', 'float8', 'numeric', 'bool', 'oid', 'regclass',
+        'timestamptz', 'timestamp', 'date', 'interval', 'jsonb', 'xid', 'xid8', 'pg_snapshot', 'tid', 'text[]', 'uuid[]', 'int4[]', 'int8[]'];
     operators text[] := ARRAY['=', '<>', '<', '>', '<=', '>=', '~', '~~', '+', '-', '*', '/', '||', '&', '&&', '@>', '->>'];
     -- Arguments of functions, besides one of the types.
-    lists text[] := ARRAY['', 'timestamptz[]', 'timestamp[]', 'date[]', 'bool[]', 'text, text', 'varchar, varchar', 'text, int4', 'varchar, int4', 'name, text', 'text, bool', 'text, text, text',
-        'varchar, varchar, varchar', 'text, varchar, varchar', 'text, text, bool', 'text, text, text, text', 'text[], text', 'int8, int8', 'int4, int4'];
+    lists text[] := ARRAY['', 'timestamptz[]', 'timestamp[]', 'date[]', 'bool[]', 'text, text', 'varchar, varchar', 'text, int4',
+        'varchar, int4', 'name, text', 'text, bool', 'text, text, text', 'varchar, varchar, varchar', 'text, varchar, varchar',
+        'text, text, bool', 'text, text, text, text', 'text[], text', 'int8, int8', 'int4, int4'];
     trap text := 'LANGUAGE plpgsql AS ''BEGIN RAISE ''''trapped''''; END''';
     l text;
     r text;

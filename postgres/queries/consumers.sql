@@ -3,9 +3,7 @@ SELECT c.name, c.moved_at, least(
     (
         SELECT o.at
         FROM :"schema".outbox o
-        WHERE o.sequence >= c.low
-            AND o.transaction_id >= pg_snapshot_xmax(c.seen)
-            AND NOT :consumed
+        WHERE o.sequence >= c.low AND o.transaction_id >= pg_snapshot_xmax(c.seen) AND NOT :consumed
         ORDER BY o.sequence
         LIMIT 1
     ),
@@ -13,8 +11,7 @@ SELECT c.name, c.moved_at, least(
     (
         SELECT o.at
         FROM :"schema".outbox o
-        WHERE o.transaction_id = ANY (ARRAY (SELECT pg_snapshot_xip(c.seen)))
-            AND NOT :consumed
+        WHERE o.transaction_id = ANY (ARRAY (SELECT pg_snapshot_xip(c.seen))) AND NOT :consumed
         ORDER BY o.sequence
         LIMIT 1
     )

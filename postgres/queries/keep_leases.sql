@@ -8,8 +8,8 @@
 WITH leased AS MATERIALIZED (
     SELECT * FROM unnest(@tokens::uuid[], @examined::integer[]) AS n (token, examined)
 ), held AS MATERIALIZED (
-    SELECT n.token, pg_catalog.array_agg(n.series_id ORDER BY n.place) AS series_ids, pg_catalog.array_agg(n.event_id ORDER BY n.place) AS event_ids,
-        pg_catalog.array_agg(n.version ORDER BY n.place) AS versions
+    SELECT n.token, pg_catalog.array_agg(n.series_id ORDER BY n.place) AS series_ids,
+        pg_catalog.array_agg(n.event_id ORDER BY n.place) AS event_ids, pg_catalog.array_agg(n.version ORDER BY n.place) AS versions
     FROM unnest(@held::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[])
         WITH ORDINALITY AS n (token, series_id, event_id, version, place)
     GROUP BY n.token

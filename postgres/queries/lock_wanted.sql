@@ -1,7 +1,6 @@
 -- Lock the series of new events, if the series are stored already.
 --   @users uuid[] · @types text[] · @names text[] · @detached text[] (parallel; these name the series)
--- Locks the series FOR NO KEY UPDATE. Series that another transaction has locked are skipped: this
--- statement waits for no lock.
+-- Locks the series FOR NO KEY UPDATE. Series that another transaction has locked are skipped: this statement waits for no lock.
 -- Returns the users of the series that were passed over.
 WITH stored AS MATERIALIZED (
     SELECT s.id, s.user_id

@@ -5,7 +5,8 @@
 -- Returns the snapshot; whether all ids from its end on are younger than this transaction's; and whether the consumer's position
 -- is of another server, or from the future.
 WITH now AS MATERIALIZED (
-    SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS past, pg_current_xact_id()::text::bigint AS own
+    SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS past,
+        pg_current_xact_id()::text::bigint AS own
 ), bounds AS (
     SELECT now.*, CASE WHEN now.own BETWEEN now.past AND now.past + 1000 THEN now.own + 1 ELSE now.past END AS ends
     FROM now

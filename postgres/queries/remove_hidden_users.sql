@@ -19,4 +19,5 @@ WITH hidden AS MATERIALIZED (
 DELETE FROM :"schema".users u
 USING hidden
 WHERE u.id = hidden.id
-    AND (SELECT count(*) FROM :"schema".series s WHERE s.user_id = hidden.id) = (SELECT count(*) FROM locked WHERE locked.user_id = hidden.id)
+    AND (SELECT count(*) FROM :"schema".series s WHERE s.user_id = hidden.id)
+        = (SELECT count(*) FROM locked WHERE locked.user_id = hidden.id)

@@ -8,8 +8,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT q.available_at
         FROM :"schema".queue q
-        WHERE q.event_type = t.name
-            AND q.available_at >= @from AND q.available_at < @until
+        WHERE q.event_type = t.name AND q.available_at >= @from AND q.available_at < @until
         ORDER BY q.available_at, q.event_id
         LIMIT @limit
     ) q

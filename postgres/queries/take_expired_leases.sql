@@ -1,5 +1,4 @@
--- Take expired leases, oldest first, to release their events. Events that cannot be released stay in the lease: see
--- keep_leases.sql.
+-- Take expired leases, oldest first, to release their events. Events that cannot be released stay in the lease: see keep_leases.sql.
 --   @limit integer (the most events, and the most leases) · @before timestamptz (leases that ran out earlier; NULL for now)
 -- If a lease holds more events than the rest of the limit, only so many are returned. A lease that begins in the future was
 -- written before the clock was set back, perhaps by hours. Such a lease begins now instead and lasts as long. A live process
@@ -26,7 +25,8 @@ WITH early AS (
     LIMIT @limit::integer
     FOR UPDATE SKIP LOCKED
 ), counted AS (
-    SELECT e.*, (@limit::integer + pg_catalog.cardinality(e.series_ids) - sum(pg_catalog.cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
+    SELECT e.*, (@limit::integer + pg_catalog.cardinality(e.series_ids)
+        - sum(pg_catalog.cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
     FROM expired e
 )
 SELECT clock_timestamp(), c.token, c.series_ids[1:c.room], c.event_ids[1:c.room], c.versions[1:c.room], c.ahead_since

@@ -7,8 +7,6 @@ SELECT n.series_id, n.user_id, s.name, s.detached, n.used_unit, n.used_key, s.ta
     s.event_id IS NULL AND s.used_unit = n.used_unit AND s.used_key = n.used_key, :used
 FROM :"schema".unplanned n
 JOIN :"schema".series s ON s.id = n.series_id
-WHERE n.event_type = @type
-    AND n.retry_at <= clock_timestamp()
-    AND s.user_id = ANY (@users::uuid[])
+WHERE n.event_type = @type AND n.retry_at <= clock_timestamp() AND s.user_id = ANY (@users::uuid[])
 ORDER BY s.id
 FOR UPDATE OF s SKIP LOCKED

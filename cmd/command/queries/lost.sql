@@ -11,7 +11,9 @@ SELECT count(*) FILTER (
         WHERE page.event_id IS NOT NULL
             AND (SELECT q.event_id FROM :"schema".queue q WHERE q.event_id = page.event_id) IS NULL
             AND (page.event_id, page.version) NOT IN (
-                SELECT held.event_id, held.version FROM :"schema".leases l CROSS JOIN LATERAL unnest(l.event_ids, l.versions) AS held (event_id, version)
+                SELECT held.event_id, held.version
+                FROM :"schema".leases l
+                CROSS JOIN LATERAL unnest(l.event_ids, l.versions) AS held (event_id, version)
             )
     ), count(*)
 FROM page

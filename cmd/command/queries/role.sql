@@ -22,7 +22,8 @@ WITH needs (part, relations, privileges, mark) AS (
         ('reader', 'queue leases', 'SELECT', NULL)
 ), rights AS (
     SELECT n.part, r.relation, p.privilege, p.privilege = n.mark AS marks,
-        coalesce(CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(c.oid, 'DELETE'::text) ELSE has_any_column_privilege(c.oid, p.privilege) END, false) AS held
+        coalesce(CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(c.oid, 'DELETE'::text)
+            ELSE has_any_column_privilege(c.oid, p.privilege) END, false) AS held
     FROM needs n
     CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.string_to_array(n.relations, ' ')) AS r (relation)
     CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.string_to_array(n.privileges, ' ')) AS p (privilege)
@@ -35,7 +36,8 @@ WITH needs (part, relations, privileges, mark) AS (
     WHERE s.nspname = @schema::text AND c.relkind IN ('r', 'v')
 )
 SELECT part, coalesce(bool_or(held) FILTER (WHERE marks), false),
-    coalesce(pg_catalog.array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
+    coalesce(pg_catalog.array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation
+        ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
 FROM rights
 GROUP BY part
 ORDER BY pg_catalog.array_position(ARRAY['owner', 'worker', 'api', 'relay', 'reader'], part)
