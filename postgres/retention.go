@@ -25,9 +25,9 @@ const mostRefused = 20
 //
 // If the database refuses to delete an event, for example because of a foreign key of the host,
 // Prune examines fewer events in a call, and goes on past that event. It returns the error with
-// the cursor of the next page. After mostRefused refused events in a row it examines some of the rest,
-// chosen at random, so that a page costs few calls if every event is refused, and each event is
-// examined in some round.
+// the cursor of the next page. After mostRefused refused events in a row it examines some of the
+// rest, chosen at random. So a page costs few calls even if every event is refused, and each event
+// is examined in some round.
 func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
