@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -143,10 +144,7 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := map[string]string{"history": "id", "queue": "event_id", "series": "event_id", "users": "id"}[update.table]
-			_, err := pool.Exec(t.Context(), "UPDATE almanac."+update.table+" SET "+update.set+" WHERE "+id+" = $1", update.id)
-
-			var pg *pgconn.PgError
-			require.ErrorAs(t, err, &pg)
+			pg := refusal(t, pool, "UPDATE almanac."+update.table+" SET "+update.set+" WHERE "+id+" = $1", update.id)
 			require.Equal(t, "23514", pg.Code, "%s", pg.Message)
 		})
 	}
@@ -168,13 +166,18 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 	} {
 		t.Run(constraint, func(t *testing.T) {
 			t.Parallel()
-			_, err := pool.Exec(t.Context(), insert)
-
-			var pg *pgconn.PgError
-			require.ErrorAs(t, err, &pg)
+			pg := refusal(t, pool, insert)
 			require.Equal(t, constraint, pg.ConstraintName, "%s", pg.Message)
 		})
 	}
+}
+
+// refusal returns the error with which the database refuses a statement.
+func refusal(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (pg *pgconn.PgError) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), sql, args...)
+	require.ErrorAs(t, err, &pg)
+	return pg
 }
 
 func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
