@@ -136,6 +136,13 @@ var specCases = cases{
 			}
 		}
 	},
+	"Spec/an event that waits for another attempt is overdue and not ready": func(k *kit) {
+		waits := k.retry(k.newClaimed(), "busy", time.Hour).Event
+		all := []almanac.Event{waits, k.newEvent(almanactest.ReadyFor(time.Minute))}
+		k.picks(almanac.Ready{}, all, 2)
+		k.picks(almanac.Overdue{}, all, 2)
+		k.picks(almanac.Not{Spec: almanac.Ready{}}, all, 2)
+	},
 	"Spec/matches the same events with every page size": func(k *kit) {
 		all := k.scatter(rand.New(rand.NewPCG(0, 0)))
 		for limit := range len(all) + 1 {
