@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -196,4 +198,31 @@ func TestRolesKeepTheTrailAndCannotForgeIt(t *testing.T) {
 			requireRefused(t, err, role+": "+sql)
 		}
 	}
+}
+
+// A writer has a lock on users and needs one on series. The switch has one on series and waits for
+// users, but not until the server ends one of the two.
+func TestSwitchingTheTrailEndsInNoDeadlock(t *testing.T) {
+	t.Parallel()
+	met := new(deadlocks)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
+	overdue(t, mustStore(t, pool))
+	writer, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = writer.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = writer.Exec(t.Context(), "UPDATE almanac.users SET updated_at = updated_at")
+	require.NoError(t, err)
+	switched := make(chan error, 1)
+	go func() { switched <- postgres.EnableAudit(t.Context(), pool, postgres.WithTimeout(time.Minute)) }()
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.users'::regclass AND NOT granted)").Scan(&waits))
+		return waits
+	}, time.Minute, time.Millisecond)
+
+	_, err = writer.Exec(t.Context(), "UPDATE almanac.series SET updated_at = updated_at")
+	require.NoError(t, err)
+	require.NoError(t, writer.Commit(t.Context()))
+	require.NoError(t, <-switched)
+	require.Zero(t, met.n.Load())
 }

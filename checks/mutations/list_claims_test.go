@@ -171,6 +171,30 @@ var claims = []mutation{
 		test: "postgres TestRowSecurityLosesNoEvent",
 	},
 	{
+		promise: "Rows that row security hides from a role look as if they were deleted.", in: reliability,
+		file: "postgres/queries/incomplete.sql",
+		old:  "        AND c.relname::text IN (SELECT pg_catalog.split_part(p.name, '.', 1) FROM pg_catalog.unnest(@parts::text[]) AS p (name))\n", new: "",
+		test: "postgres TestRowSecurityLosesNoEvent",
+	},
+	{
+		promise: "stalled series, lost events (in 100,000 series)", in: operating,
+		file: "cmd/command/queries/lost.sql",
+		old:  "WHERE page.event_id IS NOT NULL\n", new: "WHERE false\n",
+		test: "cmd/command TestDoctorFindsLostEvents",
+	},
+	{
+		promise: "stalled series, lost events (in 100,000 series)", in: operating,
+		file: "cmd/command/queries/lost.sql",
+		old:  "AND (page.event_id, page.version) NOT IN (", new: "AND (page.event_id, page.version - 1) NOT IN (",
+		test: "cmd/command TestDoctorFindsLostEvents",
+	},
+	{
+		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
+		file: "run_work.go",
+		old:  "from, free = new(mark), max(", new: "from, free = &w.mark, max(",
+		test: ". TestAPassNamesTheTypeThatIsRefused",
+	},
+	{
 		promise: "So `Run` does not start before all keys and triggers are there", in: reliability,
 		file: "postgres/migrate.go",
 		old:  "return s.verifyParts(ctx)", new: "return nil",

@@ -153,6 +153,12 @@ var deliveries = []mutation{
 		test: "contrib/jetstream TestDeliveriesHaveTheUserWhoIsStoredThen",
 	},
 	{
+		promise: "Dispatchers and workers of one stream have the same settings, and the same quiet hours.", in: "contrib/jetstream/README.md",
+		file: "run_work.go",
+		old:  "w.quietUntil(j, j.clock.now()); quiet {", new: "w.quietUntil(j, j.clock.now()); quiet && false {",
+		test: "contrib/jetstream TestQuietHoursHoldWhatHasWaitedInTheStream",
+	},
+	{
 		promise: "The key alone would not do: a retry ten seconds later has the same key", in: "contrib/jetstream/README.md",
 		file: "contrib/jetstream/line.go",
 		old:  "jetstream.WithMsgID(id)", new: "jetstream.WithMsgID(id[:len(id)-36])",

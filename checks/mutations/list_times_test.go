@@ -97,6 +97,12 @@ var times = []mutation{
 // operations are safeguards of operators, of pruning and of the outbox.
 var operations = []mutation{
 	{
+		promise: "Switching waits for transactions that write", in: operating,
+		file: "postgres/audit.go",
+		old:  "return yielding(ctx, tx, func(tx pgx.Tx) error {", new: "return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {",
+		test: "postgres TestSwitchingTheTrailEndsInNoDeadlock",
+	},
+	{
 		promise: "event: `canRetry` of a FAILED one", in: seeds,
 		file: "event_operation.go",
 		old:  "IdempotencyKey: e.IdempotencyKey, Payload", new: "IdempotencyKey: NewIdempotencyKey(id.String(), now, e.Type), Payload",
