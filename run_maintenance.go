@@ -88,7 +88,7 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 		return err
 	}
 	since := book.Now.Sub(f.checked)
-	if f.checked.IsZero() || since < 0 || since >= f.every {
+	if f.checked.IsZero() || since < 0 || since >= f.every || f.refused != nil && since >= recheckGrace {
 		return f.check(ctx, true)
 	}
 	if slices.ContainsFunc(book.Marks, isComparable) || f.isInDoubt(book) {
@@ -155,9 +155,6 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	if anew {
 		f.checked = book.Now
 		f.every = time.Duration(float64(f.zoneCheck) * (0.8 + 0.4*rand.Float64())) // so that programs do not check at the same time
-	}
-	if f.refused != nil {
-		f.every = min(f.every, recheckGrace)
 	}
 	return f.refused
 }

@@ -97,7 +97,7 @@ func (c *crew) settled(ctx context.Context) error {
 	}
 }
 
-// withheld is a template with a backlog that no worker finds until release.
+// withheld is a template with a backlog that a lease keeps from the workers until release.
 const withheld = "almanac_withheld"
 
 // withholdBacklog prepares that template.
@@ -107,8 +107,9 @@ func (b *bench) withholdBacklog(ctx context.Context) error {
 			return err
 		}
 		_, err := db.pool.Exec(ctx, `
-			CREATE TABLE withheld AS SELECT * FROM almanac.queue;
-			TRUNCATE almanac.queue`)
+			CREATE TABLE withheld AS SELECT * FROM almanac.queue; TRUNCATE almanac.queue;
+			INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
+			SELECT gen_random_uuid(), 'withheld', array_agg(s.id), array_agg(s.event_id), array_agg(s.version), now(), now() + interval '1 day' FROM almanac.series s WHERE s.event_id IS NOT NULL`)
 		return err
 	})
 }
@@ -117,6 +118,7 @@ func (b *bench) withholdBacklog(ctx context.Context) error {
 func (db database) release(ctx context.Context) error {
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO almanac.queue SELECT * FROM withheld;
+		DELETE FROM almanac.leases WHERE owner = 'withheld';
 		NOTIFY "almanac:almanac"`)
 	return err
 }
