@@ -91,7 +91,7 @@ type Event struct {
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 
-	ReadyAt       time.Time // when it could first be claimed, UTC, if it was moved to an instant that had passed by then; otherwise zero
+	ReadyAt       time.Time // when it can first be claimed, UTC, if that is later than Due: by Execution.Spread, or because it was moved to an instant that had passed by then; otherwise zero
 	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: FirstAvailable, or later after a release
 	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
@@ -187,10 +187,19 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
 		e.Nominal = nominal
 	}
-	e.AvailableAt = e.Due
+	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)
+	e.AvailableAt = e.FirstAvailable()
 	stays := len(payload) > 0 && bytes.Equal(payload, e.Payload)
 	e.Payload, e.UserVersion = payload, u.Version
 	return e, e.check(stays)
+}
+
+// spreadStart returns the ReadyAt of an event whose type is spread over a window.
+func (e Event) spreadStart(window time.Duration) time.Time {
+	if by := SeriesOf(e).Spread(e.UserID, window); by > 0 {
+		return e.Due.Add(by)
+	}
+	return time.Time{}
 }
 
 // check returns an error for a value that cannot be stored, so that a transaction does
@@ -270,7 +279,7 @@ const (
 )
 
 // Release returns e as PENDING again, available from the given instant on, but not before
-// its instant. The instant can be later than that instant if the clock was set back after
+// [Event.FirstAvailable], which is later than the given instant if the clock was set back after
 // the claim. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
 	next, err := e.become(Pending)
@@ -278,9 +287,7 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 		return e, err
 	}
 	next.AvailableAt, next.LeaseToken = available.UTC(), uuid.Nil
-	if next.AvailableAt.Before(e.Due) {
-		next.AvailableAt = e.Due
-	}
+	next.AvailableAt = later(next.AvailableAt, e.FirstAvailable())
 	if reason != "" {
 		next.LastError = storable(reason)
 	}

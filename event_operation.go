@@ -43,7 +43,7 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	next.AvailableAt = now
 	if e.ClaimCount == 0 {
 		next.Due = now.Truncate(time.Second)
-		next.AvailableAt = next.Due
+		next.AvailableAt, next.ReadyAt = next.Due, time.Time{}
 		next.Wall, next.Nominal = calendar.StoredTimezone(e.Zone).WallTime(next.Due), e.nominal()
 	} else if now.Before(e.Due) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its instant

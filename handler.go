@@ -58,6 +58,9 @@ type Occurrence struct {
 	// Series is the name of the series, if the handler is a [MultiSeries]. Otherwise it
 	// is empty.
 	Series string
+	// Available is when an event of the occurrence can first be claimed, UTC: the instant, or later
+	// by [Execution].Spread. [Planner].Preview sets it. Otherwise it is zero.
+	Available time.Time
 }
 
 // Channel names a way of delivery.
@@ -185,6 +188,13 @@ type Execution struct {
 	// OverrideOptOuts makes events owed to users who have opted out of them, as for notices
 	// that the law requires. The default is false.
 	OverrideOptOuts bool
+	// Spread is the length of a window that begins at the wall time. Each event becomes available
+	// at a fixed point of the window (see [Series.Spread]), so that not all users of a zone are due
+	// at once. Due, the wall time and the keys stay, and lateness counts from
+	// [Event.FirstAvailable]. It must be between 0 and 24 hours, and should be shorter than the time
+	// between two occurrences. Zero means no window. A changed Spread holds for events that are
+	// planned from then on, or edited.
+	Spread time.Duration
 }
 
 // Settings returns x.
@@ -268,8 +278,13 @@ func fixedChannel(h EventHandler) Channel {
 
 // givenExecution returns a handler's settings as it says them.
 func givenExecution(h EventHandler) Execution {
-	if c, ok := h.(Configurer); ok {
-		return c.Settings()
+	switch h := h.(type) {
+	case oneSeries:
+		return givenExecution(h.EventHandler)
+	case withPayload:
+		return givenExecution(h.EventHandler)
+	case Configurer:
+		return h.Settings()
 	}
 	return Execution{}
 }
@@ -289,6 +304,9 @@ func (x Execution) check() error {
 	}
 	if x.CatchUpPolicy.SkipOlder < 0 {
 		errs = append(errs, fmt.Errorf("catch-up age of %v is negative", x.CatchUpPolicy.SkipOlder))
+	}
+	if x.Spread < 0 || x.Spread > maxSpread {
+		errs = append(errs, fmt.Errorf("spread of %v is not between 0 and %v", x.Spread, maxSpread))
 	}
 	return errors.Join(append(errs, x.RetryPolicy.check())...)
 }

@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -85,6 +87,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"a type too long":          {[]almanac.EventHandler{plain{eventType: strings.Repeat("A", 51)}}, []string{"has 51 bytes"}},
 		"a negative timeout":       {[]almanac.EventHandler{with(almanac.Execution{AttemptTimeout: -1})}, []string{"timeout of -1ns is negative"}},
 		"a negative catch-up age":  {[]almanac.EventHandler{with(almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: -1}})}, []string{"catch-up age of -1ns is negative"}},
+		"a negative spread":        {[]almanac.EventHandler{with(almanac.Execution{Spread: -1})}, []string{"spread of -1ns is not between 0 and 24h0m0s"}},
+		"a spread of over a day":   {[]almanac.EventHandler{with(almanac.Execution{Spread: 25 * time.Hour})}, []string{"spread of 25h0m0s"}},
 		"negative attempts":        {[]almanac.EventHandler{retry(almanac.RetryPolicy{Attempts: -1})}, []string{"retry policy"}},
 		"a negative first wait":    {[]almanac.EventHandler{retry(almanac.RetryPolicy{First: -1})}, []string{"retry policy"}},
 		"a factor that shrinks":    {[]almanac.EventHandler{retry(almanac.RetryPolicy{Factor: 0.5})}, []string{"retry policy"}},
@@ -471,6 +475,165 @@ func TestNotOwedCallsAnEventOff(t *testing.T) {
 				require.Equal(t, "INFO", lines[0]["level"])
 				require.Equal(t, "no address", lines[0]["reason"])
 				require.Empty(t, logged.about(t, "delivery failed"))
+			})
+		})
+	}
+}
+
+// The formula is public: see [almanac.Series.Spread]. The vectors are from another program.
+func TestSpreadIsFixedForAUserAndASeries(t *testing.T) {
+	t.Parallel()
+	const user = "018f3a5c-7e2b-7c41-9d0e-5b6f7a8c9d0e"
+	birthday, pills := almanac.Series{Type: "BIRTHDAY"}, almanac.Series{Type: "REMINDER", Name: "pills"}
+	for _, v := range []struct {
+		user   string
+		series almanac.Series
+		window time.Duration
+		want   time.Duration
+	}{
+		{uuid.Nil.String(), birthday, 30 * time.Minute, 1264919532 * time.Microsecond},
+		{user, birthday, 30 * time.Minute, 439069142 * time.Microsecond},
+		{user, pills, 30 * time.Minute, 48243468 * time.Microsecond},
+		{user, almanac.Series{Type: "REMINDER", Name: "pills", Detached: "scheduled:1"}, 30 * time.Minute, 48243468 * time.Microsecond},
+		{user, birthday, 24 * time.Hour, 21075318844 * time.Microsecond},
+		{user, birthday, time.Microsecond, 0},
+		{user, birthday, 0, 0},
+		{user, birthday, -time.Hour, 0},
+	} {
+		require.Equal(t, v.want, v.series.Spread(uuid.MustParse(v.user), v.window), v)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		window := time.Duration(rapid.Int64Range(1, int64(24*time.Hour)).Draw(rt, "window"))
+		by := birthday.Spread(uuid.New(), window)
+		if by < 0 || by >= window || by%time.Microsecond != 0 {
+			rt.Errorf("%v within %v", by, window)
+		}
+	})
+}
+
+// Two years of birthdays of one zone, each spread over half an hour.
+func TestSpreadEventsStartAtTheirPointOfTheWindow(t *testing.T) {
+	t.Parallel()
+	const users, window = 40, 30 * time.Minute
+	for name, lookAhead := range map[string]time.Duration{"claimed ahead": time.Second, "claimed when ready": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+				handler := almanac.Birthday{Execution: almanac.Execution{Spread: window}}
+				for range users {
+					_, err := w.scheduler(t, handler).CreateUser(t.Context(), inBeirut)
+					require.NoError(t, err)
+				}
+				w.run(t, handler, almanac.WithLookAhead(lookAhead), almanac.WithPoll(24*time.Hour), almanac.WithSweep(24*time.Hour), almanac.WithLease(24*time.Hour), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				time.Sleep(2*365*24*time.Hour + 24*time.Hour)
+				require.NoError(t, w.stop())
+
+				starts := make(map[time.Duration]int)
+				for _, d := range r.deliveries() {
+					e := d.Event
+					by := almanac.SeriesOf(e).Spread(e.UserID, window)
+					require.Equal(t, e.Due.Add(by), d.At, "starts when it is ready")
+					require.Equal(t, calendar.Clock{Hour: 9}, e.Wall.Clock, "keeps its wall time")
+					require.Equal(t, almanac.NewIdempotencyKey(e.UserID.String(), e.Due, e.Type), e.IdempotencyKey)
+					starts[by]++
+				}
+				require.Len(t, starts, users, "each user has a point of the window")
+				for by, n := range starts {
+					require.Equal(t, 2, n, "the same point each year: %v", by)
+				}
+			})
+		})
+	}
+}
+
+// What changes an event changes when it is ready, and nothing makes it ready early.
+func TestChangesKeepTheSpreadOfAnEvent(t *testing.T) {
+	t.Parallel()
+	handler := almanac.Birthday{Execution: almanac.Execution{Spread: 30 * time.Minute}}
+	spread := func(t *testing.T, e almanac.Event) {
+		t.Helper()
+		by := almanac.SeriesOf(e).Spread(e.UserID, handler.Spread)
+		require.Equal(t, e.Due.Add(by), e.ReadyAt)
+		require.Equal(t, e.ReadyAt, e.AvailableAt)
+	}
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			s := w.scheduler(t, handler)
+			e := enrol(t, s, "Asia/Beirut", "1990-06-15")
+			spread(t, e)
+			ahead, err := s.Preview(t.Context(), e.UserID, e.Type, 2)
+			require.NoError(t, err)
+			require.Equal(t, e.ReadyAt, ahead.Ahead[0].Available)
+			require.Equal(t, e.ReadyAt.Sub(e.Due), ahead.Ahead[1].Available.Sub(ahead.Ahead[1].Resolution.Instant))
+
+			edited, err := s.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{FirstName: ptr("Augusta")})
+			require.NoError(t, err)
+			spread(t, edited.Refreshed[0])
+			edited, err = s.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")})
+			require.NoError(t, err)
+			spread(t, edited.Moved[0])
+			edited, err = s.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{Timezone: ptr("Asia/Beirut")})
+			require.NoError(t, err)
+			spread(t, edited.Moved[0])
+
+			_, err = s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: rulesOf(t, "2026a", beirutAsItIs)})
+			require.NoError(t, err)
+			_, err = s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: rulesOf(t, "2026b", beirutLateSummer)})
+			require.NoError(t, err)
+			moved := w.event(t, e)
+			require.Equal(t, e.Due.Add(time.Hour), moved.Due, "the rules have changed")
+			spread(t, moved)
+
+			now, err := s.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
+			require.NoError(t, err)
+			require.Less(t, now.AvailableAt.Sub(now.Due), 5*time.Second, "run now waits for no window")
+			edited, err = s.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{FirstName: ptr("Ada")})
+			require.NoError(t, err)
+			require.Equal(t, now.AvailableAt, w.event(t, e).AvailableAt, "and an edit leaves it due")
+		})
+	}
+}
+
+// A host may choose a wall time in the quiet hours. The window alone never leads into them.
+func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		hour  int  // of the event
+		waits bool // until the quiet hours end
+	}{
+		"from outside": {21, true},
+		"from inside":  {23, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+				start := time.Now().UTC()
+				at := calendar.WallTimeOf(start.Add(time.Duration(tt.hour) * time.Hour))
+				handler := almanac.Recurring{Execution: almanac.Execution{Spread: time.Hour}, Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) {
+					return calendar.Once{At: at}, nil
+				}}
+				inUTC := inBeirut
+				inUTC.Timezone = "UTC"
+				_, err := w.scheduler(t, handler).CreateUser(t.Context(), inUTC)
+				require.NoError(t, err)
+				quiet := func(almanac.User) calendar.QuietHours {
+					return calendar.QuietHours{From: calendar.Clock{Hour: 21, Second: 1}, Until: calendar.Clock{Hour: 8}}
+				}
+				w.run(t, handler, almanac.WithQuietHours(quiet), almanac.WithMissedGrace(2*time.Hour), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				time.Sleep(36 * time.Hour)
+				require.NoError(t, w.stop())
+				require.Len(t, r.deliveries(), 1)
+				d := r.deliveries()[0]
+				by := almanac.SeriesOf(d.Event).Spread(d.Event.UserID, time.Hour)
+				want := time.Duration(tt.hour)*time.Hour + by
+				if tt.waits && by >= time.Second {
+					want = 32 * time.Hour
+				}
+				require.WithinDuration(t, start.Add(want), d.At, 10*time.Millisecond)
 			})
 		})
 	}

@@ -252,7 +252,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	}
 	if found && p.madeDue(h, e, same) {
 		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
-		next.Wall, next.Zone, next.Policies = e.Wall, e.Zone, e.Policies
+		next.Wall, next.Zone, next.Policies, next.ReadyAt = e.Wall, e.Zone, e.Policies, e.ReadyAt
 		return next, err
 	}
 	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })

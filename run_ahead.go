@@ -36,7 +36,7 @@ func (w *worker) wait(j *job) time.Duration {
 	if !j.early {
 		return 0
 	}
-	return max(j.event.Due.Sub(j.clock.now())-w.lead.get(), 1)
+	return max(j.event.FirstAvailable().Sub(j.clock.now())-w.lead.get(), 1)
 }
 
 // lead is how long before an instant to send the query that confirms an event, so that
@@ -75,7 +75,7 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 		return nil, err
 	}
 	observed := w.database.set(confirmed.At, asked)
-	w.lead.learn(confirmed.At.Sub(slices.MaxFunc(jobs, (*job).later).event.Due))
+	w.lead.learn(confirmed.At.Sub(slices.MaxFunc(jobs, (*job).later).event.FirstAvailable()))
 	held := make(map[uuid.UUID]bool, len(jobs))
 	for _, id := range confirmed.Held {
 		held[id] = true
@@ -101,7 +101,7 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 			verdicts[i].Wait = j.patience()
 		case !held[id]:
 			verdicts[i].Gone = true
-		case confirmed.At.Before(j.event.Due):
+		case confirmed.At.Before(j.event.FirstAvailable()):
 			verdicts[i].Wait = w.wait(j)
 		default:
 			begun = append(begun, j)
@@ -112,13 +112,15 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 }
 
 // later compares jobs by their instants.
-func (j *job) later(other *job) int { return j.event.Due.Compare(other.event.Due) }
+func (j *job) later(other *job) int {
+	return j.event.FirstAvailable().Compare(other.event.FirstAvailable())
+}
 
 // patience returns how long to wait while another transaction has the event's user
 // locked: a quarter of the time since the instant, so that a long transaction causes few
 // queries.
 func (j *job) patience() time.Duration {
-	return min(max(j.clock.now().Sub(j.event.Due)/4, 2*time.Millisecond), time.Second)
+	return min(max(j.clock.now().Sub(j.event.FirstAvailable())/4, 2*time.Millisecond), time.Second)
 }
 
 func eventsOf(jobs []*job) []Event {

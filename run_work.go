@@ -147,7 +147,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	jobs, due := make([]*job, len(claimed.Events)), make([]*job, 0, len(claimed.Events))
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
-		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.Due.After(claimed.At)}
+		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.FirstAvailable().After(claimed.At)}
 		if !jobs[i].early {
 			due = append(due, jobs[i])
 		}

@@ -173,7 +173,7 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
 // An event that is on time is delivered at its instant, whatever the hour: a user who asked
-// for 06:00 gets 06:00. To plan outside of the quiet hours too, set the field Quiet of a
+// for 06:00 gets 06:00. A [Execution].Spread alone leads into no quiet hours. To plan outside of the quiet hours too, set the field Quiet of a
 // ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
 // forced. The events of a handler that overrides opt-outs, and those that were requeued by force, are

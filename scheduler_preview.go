@@ -15,7 +15,8 @@ import (
 // maxPreview limits a preview. It is enough for every day of a year.
 const maxPreview = 1000
 
-// PreviewResult has what is ahead for a user. The Resolution of each occurrence is set.
+// PreviewResult has what is ahead for a user. The Resolution and the Available of each occurrence are
+// set.
 type PreviewResult struct {
 	// Ahead are the next occurrences, in the order of their instants.
 	Ahead []Occurrence
@@ -116,6 +117,7 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 			return p, err
 		}
 		passed++
+		o.Available = o.Resolution.Instant.Add(s.id().Spread(u.ID, givenExecution(s.EventHandler).Spread))
 		switch {
 		case !used.Has(o.Occurrence):
 			p.Ahead = append(p.Ahead, o)

@@ -112,7 +112,7 @@ CREATE TABLE :"schema".series (
     policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
     key_instant            timestamptz,           -- the target when the event was created, which its key hashes; NULL if it never moved
-    ready_at               timestamptz,           -- when the event could first be claimed, if it moved to a target that had passed by then
+    ready_at               timestamptz,           -- when the event can first be claimed: its type is spread, or it moved to a target that had passed; NULL if at the target
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released

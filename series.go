@@ -2,8 +2,11 @@ package almanac
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -223,6 +226,23 @@ func SeriesOf(e Event) Series {
 		one.Detached = string(e.Origin.Kind) + ":" + e.OccurrenceKey
 	}
 	return one
+}
+
+// maxSpread is the longest [Execution].Spread.
+const maxSpread = 24 * time.Hour
+
+// Spread returns how long after its wall time an event of the series becomes available, if its
+// type is spread over a window. The result is at least 0, less than the window, and in whole
+// microseconds. It is the same for all events of the series: the first 8 bytes of SHA-256 over
+// "userId-type-name" are an integer h (big endian), and the result is window · h / 2^64, rounded
+// down. The user id is written in lower case with hyphens. Detached does not count.
+func (s Series) Spread(user uuid.UUID, window time.Duration) time.Duration {
+	if window < time.Microsecond {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(user.String() + "-" + s.Type + "-" + s.Name))
+	by, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(window.Microseconds()))
+	return time.Duration(by) * time.Microsecond
 }
 
 // OriginKind says how an event was created.

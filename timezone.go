@@ -227,7 +227,7 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 			}
 		case !r.Instant.Equal(e.Due):
 			was[e.ID] = e.Due
-			moved = append(moved, e.movedTo(r.Instant))
+			moved = append(moved, e.movedTo(r.Instant, p.work.begun))
 		}
 	}
 	if len(moved) > 0 && !options.DryRun {
@@ -258,9 +258,14 @@ func (w reconcileWork) miss(wanted, stored []Event) {
 	}
 }
 
-// movedTo returns a pending event at another instant of the same wall time.
-func (e Event) movedTo(due time.Time) Event {
-	e.Due, e.AvailableAt = due, due
+// movedTo returns a pending event at another instant of the same wall time. If it is not ready at
+// now, because its type is spread, it keeps its distance from the instant.
+func (e Event) movedTo(due, now time.Time) Event {
+	if e.ReadyAt.After(now) {
+		e.ReadyAt = due.Add(e.ReadyAt.Sub(e.Due))
+	}
+	e.Due = due
+	e.AvailableAt = e.FirstAvailable()
 	e.Version++
 	return e
 }

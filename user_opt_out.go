@@ -154,11 +154,21 @@ func optOutsProblem(all []OptOut) string {
 
 // quietUntil returns when the user of a late event may be disturbed again, if that is
 // later than now. The event is late if an attempt has failed or if its instant passed
-// longer ago than the grace. See docs/adr/0056-quiet-hours.md.
+// longer ago than the grace. An event that becomes ready after its instant, such as one whose
+// type is spread, is late in quiet hours that its instant is not in. See
+// docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
 	late := j.event.RetryCount > 0 || now.Sub(j.event.Due) > s.grace
-	if s.quiet == nil || !late || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {
+	if s.quiet == nil || !late && j.event.ReadyAt.IsZero() || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {
 		return time.Time{}, false
 	}
-	return s.quiet(j.user).End(j.user.Timezone, now)
+	quiet := s.quiet(j.user)
+	if !late {
+		_, late = quiet.End(j.user.Timezone, j.event.Due)
+		late = !late
+	}
+	if end, is := quiet.End(j.user.Timezone, now); is && late {
+		return end, true
+	}
+	return time.Time{}, false
 }

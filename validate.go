@@ -52,10 +52,10 @@ func HasStatus(s Status) Check {
 	}
 }
 
-// IsDue refuses events before their due instant.
+// IsDue refuses events before [Event.FirstAvailable].
 func IsDue() Check {
 	return func(e Event, now time.Time) error {
-		if early := e.Due.Sub(now); early > 0 {
+		if early := e.FirstAvailable().Sub(now); early > 0 {
 			return fmt.Errorf("event is due in %v", early)
 		}
 		return nil
@@ -92,7 +92,7 @@ func NotOlderThan(age time.Duration) Check {
 		switch {
 		case from.Equal(e.Due):
 		case from.Equal(e.ReadyAt):
-			what = "it was moved"
+			what = "it was ready"
 		case e.Origin.Kind == OriginRequeued:
 			what = "it was requeued"
 		default:
@@ -127,7 +127,7 @@ func failureOf(err error) FailureCause {
 }
 
 // FirstAvailable returns the instant from which e could be delivered. That is Due, or
-// ReadyAt if e was moved to an instant that had passed, or CreatedAt if e is detached (see
+// ReadyAt if it is set, or CreatedAt if e is detached (see
 // [Origin]) and was created after Due: a caller asked for the event when its instant had
 // passed. It is Due for an event that a handler planned, also if the plan came late, as
 // after a downtime.

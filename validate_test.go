@@ -55,7 +55,7 @@ func TestStockChecks(t *testing.T) {
 		"scheduled, as old as may be":     {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
 		"scheduled, older":                {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was scheduled, more than 1h0m0s"},
 		"moved, as old as may be":         {moved(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
-		"moved, older":                    {moved(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was moved, more than 1h0m0s"},
+		"moved, older":                    {moved(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was ready, more than 1h0m0s"},
 		"early, which is never too late":  {almanac.NotOlderThan(0), due.Add(-time.Hour), ""},
 		"on time, when nothing is waited": {almanac.NotOlderThan(0), due, ""},
 	}

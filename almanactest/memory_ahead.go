@@ -14,12 +14,12 @@ import (
 // started. It returns false when the clock was set back to before the claim.
 func (s *state) isAhead(e almanac.Event, now time.Time) bool {
 	since := s.leases[e.LeaseToken].ahead
-	return e.Status == almanac.Processing && e.ClaimCount == 1 && !since.IsZero() && !now.Before(since) && now.Before(e.Due)
+	return e.Status == almanac.Processing && e.ClaimCount == 1 && !since.IsZero() && !now.Before(since) && now.Before(e.FirstAvailable())
 }
 
 // release puts an event that was claimed ahead back into the queue.
 func (s *state) release(e almanac.Event, now time.Time) almanac.Event {
-	e.Status, e.AvailableAt, e.LeaseToken, e.ClaimCount = almanac.Pending, e.Due, uuid.Nil, 0
+	e.Status, e.AvailableAt, e.LeaseToken, e.ClaimCount = almanac.Pending, e.FirstAvailable(), uuid.Nil, 0
 	e.Version++
 	return s.put(e, now)
 }

@@ -95,9 +95,11 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		if seriesOf(e) != seriesOf(was) || r.usedUp(e) {
 			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
 		}
-		e.Version, e.CreatedAt, e.ReadyAt, e.Unplanned = expected+1, was.CreatedAt, was.ReadyAt, false
+		e.Version, e.CreatedAt, e.Unplanned = expected+1, was.CreatedAt, false
 		if was.Status == e.Status && e.ClaimCount == 0 {
 			e.AvailableAt, e.ReadyAt = availableAfter(was, e, now)
+		} else {
+			e.ReadyAt = was.ReadyAt
 		}
 		stored = r.put(e, now)
 		if e.Status == almanac.Processing {

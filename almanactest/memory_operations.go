@@ -176,7 +176,7 @@ func (r *Repository) MoveEvents(ctx context.Context, events []almanac.Event) (mo
 				continue
 			}
 			was := is
-			is.Due, is.Version = e.Due, e.Version
+			is.Due, is.ReadyAt, is.Version = e.Due, e.ReadyAt, e.Version
 			is.AvailableAt, is.ReadyAt = availableAfter(was, is, now)
 			moved = append(moved, r.put(is, now))
 		}

@@ -35,20 +35,23 @@ func newborn(e almanac.Event, now time.Time) almanac.Event {
 	return almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
 		Status: almanac.Pending, Due: e.Due, Wall: e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
-		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
+		Payload: e.Payload, UserVersion: e.UserVersion, ReadyAt: e.ReadyAt, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
 	}
 }
 
 // availableAfter returns from when a pending event can be claimed that was never claimed and
 // was edited, and its ReadyAt. If the new instant has passed, the event can be claimed from
-// now on, or since when it could before.
+// now on, or since when it could before, but not before the ReadyAt of the edit.
 func availableAfter(was, is almanac.Event, now time.Time) (available, ready time.Time) {
-	is.ReadyAt = was.AvailableAt
-	if is.ReadyAt.After(now) {
-		is.ReadyAt = now
+	since := was.AvailableAt
+	if since.After(now) {
+		since = now
 	}
-	if !is.Due.Before(is.ReadyAt) {
+	switch {
+	case is.Due.Before(since) && is.ReadyAt.Before(since):
+		is.ReadyAt = since
+	case !is.ReadyAt.After(is.Due):
 		is.ReadyAt = time.Time{}
 	}
 	return is.FirstAvailable(), is.ReadyAt

@@ -291,6 +291,7 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	switch {
 	case e.Status != almanac.Pending:
 	case e.ClaimCount == 0:
+		e.ReadyAt = to.ReadyAt
 		e.AvailableAt, e.ReadyAt = availableAfter(was, e, now)
 	case e.AvailableAt.Before(e.Due):
 		e.AvailableAt = e.Due

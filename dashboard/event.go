@@ -125,7 +125,7 @@ func lateAfter(e almanac.Event) string {
 	case from.Equal(e.Due):
 		return " after it was due"
 	case from.Equal(e.ReadyAt):
-		return " after it was moved"
+		return " after it was ready"
 	default:
 		return " after it was created"
 	}
@@ -134,6 +134,9 @@ func lateAfter(e almanac.Event) string {
 // timelineOf returns what the event says about itself, in order of time.
 func timelineOf(e almanac.Event) []eventMoment {
 	all := []eventMoment{{e.CreatedAt, "created"}, {e.Due, "due"}}
+	if !e.ReadyAt.IsZero() {
+		all = append(all, eventMoment{e.ReadyAt, "ready"})
+	}
 	switch e.Status {
 	case almanac.Pending:
 		if e.AvailableAt.After(e.FirstAvailable()) {

@@ -90,9 +90,17 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 
 func occurrencesOf(list []almanac.Occurrence) (rows []userOccurrence) {
 	for _, o := range list {
-		rows = append(rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), o.Reason()})
+		rows = append(rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), reasonOf(o)})
 	}
 	return rows
+}
+
+// reasonOf says how the instant of an occurrence was found, and when its event starts if that is later.
+func reasonOf(o almanac.Occurrence) string {
+	if by := o.Available.Sub(o.Resolution.Instant); by > 0 {
+		return o.Reason() + "; starts " + duration(by) + " later, because the type is spread over a window"
+	}
+	return o.Reason()
 }
 
 // changeOf reads the form for a change.

@@ -82,7 +82,8 @@ type previewed struct {
 	Series        string `json:"series,omitempty"`
 	OccurrenceKey string `json:"occurrenceKey"`
 	target
-	Reason string `json:"reason"` // how the instant was found
+	Available instant `json:"available"` // when the event can first be claimed
+	Reason    string  `json:"reason"`    // how the instant was found
 }
 
 // previewDefault is how many occurrences are previewed if the request does not say.
@@ -120,7 +121,7 @@ func (a *admin) preview(r *http.Request) (reply, error) {
 func previewedOf(list []almanac.Occurrence) []previewed {
 	all := make([]previewed, len(list)) // [] rather than null
 	for i, o := range list {
-		all[i] = previewed{o.Series, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}, o.Reason()}
+		all[i] = previewed{o.Series, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}, instant(o.Available), o.Reason()}
 	}
 	return all
 }

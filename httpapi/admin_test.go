@@ -201,8 +201,8 @@ func TestAPreviewListsOccurrences(t *testing.T) {
 
 	birthdays := o.ok("GET", path+"BIRTHDAY&n=2", "")
 	require.Equal(t, map[string]any{"incomplete": nil, "leftOut": []any{}, "occurrences": []any{
-		map[string]any{"occurrenceKey": "2026", "targetTimestampUTC": "2026-12-09T14:00:00.000Z", "targetTimestampLocal": "2026-12-09T09:00:00", "targetTimezone": "America/New_York", "reason": "exact"},
-		map[string]any{"occurrenceKey": "2027", "targetTimestampUTC": "2027-12-09T14:00:00.000Z", "targetTimestampLocal": "2027-12-09T09:00:00", "targetTimezone": "America/New_York", "reason": "exact"},
+		map[string]any{"occurrenceKey": "2026", "targetTimestampUTC": "2026-12-09T14:00:00.000Z", "targetTimestampLocal": "2026-12-09T09:00:00", "targetTimezone": "America/New_York", "available": "2026-12-09T14:00:00.000Z", "reason": "exact"},
+		map[string]any{"occurrenceKey": "2027", "targetTimestampUTC": "2027-12-09T14:00:00.000Z", "targetTimestampLocal": "2027-12-09T09:00:00", "targetTimezone": "America/New_York", "available": "2027-12-09T14:00:00.000Z", "reason": "exact"},
 	}}, birthdays)
 	require.Len(t, o.ok("GET", path+"BIRTHDAY", "")["occurrences"], 10)
 	require.Empty(t, o.ok("GET", path+typeWeekend, "")["occurrences"], "the user has no rule")

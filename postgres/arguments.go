@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -78,6 +79,11 @@ func uuidOrNull(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid:
 // timeOrNull returns an instant, or NULL for the zero time.
 func timeOrNull(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}
+
+// readyOrNull returns when an event becomes ready, or NULL if that is its instant.
+func readyOrNull(e almanac.Event) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: e.ReadyAt, Valid: e.ReadyAt.After(e.Due)}
 }
 
 // localOrNull returns a wall time, or NULL for the zero WallTime.

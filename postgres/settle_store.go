@@ -93,6 +93,10 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args["due"] = ofNext(changes, func(c *change) (pgtype.Timestamptz, bool) {
 		return pgtype.Timestamptz{Time: c.next.Due, Valid: true}, true
 	})
+	args["ready"] = ofNext(changes, func(c *change) (pgtype.Timestamptz, bool) {
+		ready := readyOrNull(*c.next)
+		return ready, ready.Valid
+	})
 	args["wall"] = ofNext(changes, func(c *change) (pgtype.Timestamp, bool) {
 		return pgtype.Timestamp{Time: c.next.Wall.Labelled(), Valid: true}, true
 	})

@@ -101,6 +101,7 @@ var newEvent = []newColumn{
 	{"idempotency_key", "text[]", of(func(e almanac.Event) string { return e.IdempotencyKey.String() })},
 	{"delivery_payload", "text[]::jsonb[]", of(func(e almanac.Event) string { return string(e.Payload) })},
 	{"user_version", "integer[]", of(func(e almanac.Event) int { return e.UserVersion })},
+	{"ready_at", "timestamptz[]", of(func(e almanac.Event) pgtype.Timestamptz { return readyOrNull(e) })},
 }
 
 // of returns a function that returns one value of each event as an array.
@@ -134,7 +135,7 @@ func born(e almanac.Event, now time.Time) almanac.Event {
 		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
 		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), Nominal: e.Nominal,
 		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
-		UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
+		UserVersion: e.UserVersion, ReadyAt: e.ReadyAt, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
 	}, now)
 }
 
@@ -188,6 +189,7 @@ func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event)
 		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions":      column(events, func(e event) int { return e.Version }),
 		"due":           column(events, func(e event) time.Time { return e.Due }),
+		"ready":         column(events, func(e event) pgtype.Timestamptz { return readyOrNull(e) }),
 		"wall":          column(events, func(e event) time.Time { return e.Wall.Labelled() }),
 		"nominal":       column(events, func(e event) pgtype.Timestamp { return localOrNull(e.Nominal) }),
 		"zones":         column(events, func(e event) string { return e.Zone }),

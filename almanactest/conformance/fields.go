@@ -17,7 +17,7 @@ import (
 // way of storing, and check every way of reading.
 var fieldCases = cases{
 	"Fields/fixtures have all of them": func(k *kit) {
-		const later = "Origin.Forced PlannedBy UsedBefore Unplanned ReadyAt LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
+		const later = "Origin.Forced PlannedBy UsedBefore Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
 		u, now := almanactest.User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
 		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
 		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {
@@ -146,6 +146,8 @@ func full(now time.Time, u almanac.User, n int, options ...almanactest.EventOpti
 		e.Nominal = calendar.WallTimeOf(now.UTC().Truncate(time.Second).Add(time.Duration(n) * 25 * time.Hour))
 		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)
 		place(e, now.Add(time.Duration(n-60)*time.Minute))
+		e.ReadyAt = e.Due.Add(time.Duration(n) * 30 * time.Second)
+		e.AvailableAt = e.ReadyAt
 	}
 	return almanactest.Event(now, append([]almanactest.EventOption{almanactest.For(u), almanactest.OfSeries("named", strconv.Itoa(n)), full}, options...)...)
 }

@@ -60,7 +60,7 @@ func chapters() []cases {
 func chaptersOfUsers() []cases {
 	return []cases{
 		createUserCases, externalIDCases, deleteUserCases, deletionCases, deletionRaceCases,
-		rosterCases, editCases, refusedEditCases, pastCases,
+		rosterCases, editCases, refusedEditCases, pastCases, readyCases, readyAheadCases,
 		orderCases, settleCases, staleCases, plannedCases, raceCases,
 	}
 }

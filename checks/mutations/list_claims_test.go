@@ -65,7 +65,7 @@ var claims = []mutation{
 	{
 		promise: "No event starts before its instant by the database's clock.", in: readme,
 		file: "run_ahead.go",
-		old:  "case confirmed.At.Before(j.event.Due):", new: "case false:",
+		old:  "case confirmed.At.Before(j.event.FirstAvailable()):", new: "case false:",
 		test: ". TestNoEventStartsEarlyByTheDatabaseClock",
 	},
 	{
@@ -95,7 +95,7 @@ var claims = []mutation{
 	{
 		promise: "the release of held events by an edit before their instant", in: reliability,
 		file: "postgres/queries/release_ahead.sql",
-		old:  "AND s.target_timestamp_utc > clock_timestamp()", new: "AND false",
+		old:  "AND greatest(s.target_timestamp_utc, s.ready_at) > clock_timestamp()", new: "AND false",
 		test: "postgres TestPostgresRepository/^EditUser$/^releases_events_claimed_ahead",
 	},
 	{

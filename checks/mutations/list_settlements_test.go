@@ -173,7 +173,7 @@ var settlements = []mutation{
 	{
 		promise: "Released events became available before their instant.", in: reliability,
 		file: "event.go",
-		old:  "if next.AvailableAt.Before(e.Due) {\n\t\tnext.AvailableAt = e.Due\n\t}", new: "",
+		old:  "next.AvailableAt = later(next.AvailableAt, e.FirstAvailable())\n", new: "",
 		test: "postgres TestPostgresRepository/^Release_and_Settle$",
 	},
 	{

@@ -65,7 +65,7 @@ var times = []mutation{
 	{
 		promise: "pending events follow as soon as a program with newer zone data runs", in: readme,
 		file: "timezone.go",
-		old:  "moved = append(moved, e.movedTo(r.Instant))", new: "moved = append(moved, e)",
+		old:  "moved = append(moved, e.movedTo(r.Instant, p.work.begun))", new: "moved = append(moved, e)",
 		test: ". TestReconcileMovesTheEventsOfAZoneWhoseRulesChanged",
 	},
 	{
@@ -250,5 +250,29 @@ var surroundings = []mutation{
 		old:  "FROM page))\n        AND NOT EXISTS (\n            SELECT FROM outbox_consumers c\n            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)\n                OR NOT",
 		new:  "FROM page))\n        AND NOT EXISTS (\n            SELECT FROM outbox_consumers c\n            WHERE NOT",
 		test: "postgres TestAPositionOfAnotherServerHasReadNothing",
+	},
+	{
+		promise: "delivers the events of a type within half an hour after their wall time", in: handlers,
+		file: "event.go",
+		old:  "	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)\n", new: "	e.ReadyAt = time.Time{}\n",
+		test: ". TestSpreadEventsStartAtTheirPointOfTheWindow",
+	},
+	{
+		promise: "Each series of a user keeps its point of the window every year.", in: handlers,
+		file: "timezone.go",
+		old:  "e.ReadyAt = due.Add(e.ReadyAt.Sub(e.Due))", new: "e.ReadyAt = time.Time{}",
+		test: ". TestChangesKeepTheSpreadOfAnEvent",
+	},
+	{
+		promise: "lateness counts from that point", in: handlers,
+		file: "postgres/queries/settle_ended.sql",
+		old:  "ready_at = n.next_ready", new: "ready_at = NULL",
+		test: "postgres TestPostgresRepository/^ReadyAt$",
+	},
+	{
+		promise: "`Spread` alone leads into no quiet hours.", in: "docs/adr/0056-quiet-hours.md",
+		file: "user_opt_out.go",
+		old:  "		late = !late\n", new: "		late = false\n",
+		test: ". TestASpreadLeadsIntoNoQuietHours",
 	},
 }

@@ -47,6 +47,9 @@ type previewedOccurrence struct {
 
 func previewedOf(o almanac.Occurrence) previewedOccurrence {
 	p := previewedOccurrence{occurrence: occurrenceOf(o.Occurrence), Series: o.Series, Zone: o.Zone.String(), announced: o.Announces.Date}
+	if o.Available.After(p.Instant) {
+		p.Starts = o.Available
+	}
 	if o.Announces != (calendar.WallTime{}) {
 		p.Announces = o.Announces.String()
 	}
@@ -104,6 +107,9 @@ func (r previewReport) columns() []column[previewedOccurrence] {
 		{"UTC", func(o shown) string { return o.Instant.Format(time.RFC3339) }, span{rank: 2}, nil},
 		{"ZONE", func(o shown) string { return o.Zone }, span{rank: 5, least: 16}, nil},
 		{"KEY", func(o shown) string { return o.Key }, span{rank: 6, least: 12}, nil},
+	}
+	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return !o.Starts.IsZero() }) {
+		columns = append(columns, column[shown]{"STARTS", func(o shown) string { return o.Starts.Format(time.RFC3339) }, span{rank: 3}, nil})
 	}
 	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return o.Series != "" }) {
 		columns = append(columns, column[shown]{"SERIES", func(o shown) string { return o.Series }, span{rank: 7, least: 12}, nil})

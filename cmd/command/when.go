@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -24,7 +25,33 @@ type when struct {
 	JSON  bool   `help:"Write JSON." name:"json"`
 
 	Rule     rule     `embed:"" group:"What happens:"`
+	Window   window   `embed:"" group:"A window after the wall time:"`
 	Policies policies `embed:"" group:"What the calendar leaves open:"`
+}
+
+// window is the setting Spread of a handler, and what it is applied to.
+type window struct {
+	Spread string `help:"Spread the events of a type over so long, as the setting Spread of a handler does." placeholder:"DURATION"`
+	User   string `help:"The id of the user whose point of the window is shown; required with --spread." placeholder:"ID"`
+	Type   string `help:"The event type (default ${default})." placeholder:"TYPE" default:"BIRTHDAY"`
+	Series string `help:"The name of the series, if the handler runs several." placeholder:"NAME"`
+}
+
+// parse returns how long after its instant an event becomes available.
+func (w *window) parse() (time.Duration, error) {
+	if w.Spread == "" {
+		return 0, nil
+	}
+	length, err := time.ParseDuration(w.Spread)
+	if err == nil && (length <= 0 || length > 24*time.Hour) {
+		err = fmt.Errorf("%v is not between 0 and 24h", length)
+	}
+	id, ok := parseID(w.User)
+	var errUser error
+	if !ok {
+		errUser = errors.New("--user: a user id is required with --spread")
+	}
+	return almanac.Series{Type: w.Type, Name: w.Series}.Spread(id, length), errors.Join(about("--spread", err), errUser)
 }
 
 // maxCount is what the library previews at most.
@@ -64,12 +91,13 @@ type question struct {
 	policies calendar.Policies
 	from     calendar.Date
 	count    int
+	spread   time.Duration // 0 without a window
 }
 
 func (w *when) parse(now time.Time) (question, error) {
 	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
 	q := question{zone: zone, from: zone.WallTime(now).Date}
-	var errFrom, errCount, errRule, errPolicies error
+	var errFrom, errCount, errRule, errPolicies, errWindow error
 	if w.From != "" {
 		var from calendar.Date
 		if from, errFrom = calendar.ParseDate(w.From); errFrom == nil {
@@ -79,7 +107,8 @@ func (w *when) parse(now time.Time) (question, error) {
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
 	q.rule, errRule = w.Rule.parse(q.from, w.Quiet)
 	q.policies, errPolicies = w.Policies.parse()
-	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
+	q.spread, errWindow = w.Window.parse()
+	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies, errWindow); err != nil {
 		return q, err
 	}
 	return q, failure
@@ -113,6 +142,7 @@ type occurrence struct {
 	Named   string           `json:"named,omitempty"` // the day that it names where the calendar lacks it
 	Shown   string           `json:"shown"`           // what clocks show at the instant
 	Instant time.Time        `json:"instant"`         // UTC
+	Starts  time.Time        `json:"starts,omitzero"` // UTC, if the type is spread over a window
 	Offset  string           `json:"offset"`          // east of UTC
 	Reading calendar.Reading `json:"reading"`         // how often clocks show wall
 	Reason  string           `json:"reason"`
@@ -135,7 +165,11 @@ func (q question) answer() (answer, error) {
 		}
 		q.leaveOut(&a, last, next.Wall)
 		last = next.Wall
-		a.Occurrences = append(a.Occurrences, occurrenceOf(next))
+		shown := occurrenceOf(next)
+		if q.spread > 0 {
+			shown.Starts = shown.Instant.Add(q.spread)
+		}
+		a.Occurrences = append(a.Occurrences, shown)
 		if len(a.Occurrences) == q.count {
 			return a, nil
 		}
@@ -171,18 +205,25 @@ func occurrenceOf(o calendar.Occurrence) occurrence {
 
 func (a answer) write(out io.Writer, count int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	starts := func(cell string) string { // the column, if there is one
+		if len(a.Occurrences) == 0 || a.Occurrences[0].Starts.IsZero() {
+			return ""
+		}
+		return cell
+	}
 	if len(a.Occurrences)+len(a.LeftOut) > 0 {
-		fmt.Fprintln(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\tREASON")
+		fmt.Fprintf(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\t%sREASON\n", starts("STARTS\t"))
 	}
 	left := a.LeftOut
 	leaveOut := func(before int) {
 		for ; len(left) > 0 && left[0].before <= before; left = left[1:] {
-			fmt.Fprintf(table, "%s\t%s\t\t\t\t%s\n", left[0].mark(), left[0].Wall, left[0].reason())
+			fmt.Fprintf(table, "%s\t%s\t\t\t\t%s%s\n", left[0].mark(), left[0].Wall, starts("\t"), left[0].reason())
 		}
 	}
 	for i, o := range a.Occurrences {
 		leaveOut(i)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339), o.Reason)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339),
+			starts(o.Starts.Format(time.RFC3339)+"\t"), o.Reason)
 	}
 	leaveOut(len(a.Occurrences))
 	if err := table.Flush(); err != nil {

@@ -268,3 +268,24 @@ func TestInvalidRules(t *testing.T) {
 		})
 	}
 }
+
+// The point of the window is that of the formula in the documentation of almanac.Series.Spread.
+func TestASpreadIsShown(t *testing.T) {
+	t.Parallel()
+	const user = "018f3a5c-7e2b-7c41-9d0e-5b6f7a8c9d0e"
+	r := almanacAt(t, today, "when", "--zone", "Europe/Paris", "--from", "2026-03-28", "-n", "2", "--spread", "30m", "--user", user)
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               STARTS                REASON
+  2026-03-28T09:00:00  2026-03-28T09:00:00  +01:00  2026-03-28T08:00:00Z  2026-03-28T08:07:19Z  exact
+  2026-03-29T09:00:00  2026-03-29T09:00:00  +02:00  2026-03-29T07:00:00Z  2026-03-29T07:07:19Z  exact
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+	r = almanacAt(t, today, "when", "--zone", "Europe/Paris", "--spread", "25h", "--user", "4711")
+	for _, want := range []string{"--spread: 25h0m0s is not between 0 and 24h", "--user: a user id is required"} {
+		if r.code != exitUsage || !strings.Contains(r.errs, want) {
+			t.Errorf("exit code %d, %q; want %q", r.code, r.errs, want)
+		}
+	}
+}

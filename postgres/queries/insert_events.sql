@@ -11,9 +11,9 @@ WITH stored AS (
     FROM unnest(:new_arrays) AS n (:new_columns)
     -- Not the columns that name the series, and its origin: to SET a key takes a stronger lock.
     ON CONFLICT (user_id, event_type, name, detached) DO UPDATE
-    SET (current_user_version, key_instant, ready_at, last_error, retry_count, claim_count, crash_count, version, created_at, updated_at,
+    SET (current_user_version, key_instant, last_error, retry_count, claim_count, crash_count, version, created_at, updated_at,
         :renewed)
-        = ROW (excluded.current_user_version, NULL, NULL, NULL, 0, 0, 0, 1, now(), now(), :excluded.renewed)
+        = ROW (excluded.current_user_version, NULL, NULL, 0, 0, 0, 1, now(), now(), :excluded.renewed)
     WHERE s.event_id IS NULL
         AND (excluded.key_unit <> s.used_unit OR excluded.occurrence_key > s.used_key)
         AND (excluded.occurrence_key <= (s.used_others -> excluded.key_unit ->> 0) COLLATE "C") IS NOT TRUE

@@ -1,15 +1,15 @@
 -- Give pending events another target. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series)
---   @due timestamptz[] · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
+--   @due timestamptz[] · @ready timestamptz[] (NULL if it is @due) · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
 -- the series, and has checked that the events were never claimed. An edit undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
-        @ids::uuid[], @versions::integer[], @due::timestamptz[], @wall::timestamp[], @nominal::timestamp[],
+        @ids::uuid[], @versions::integer[], @due::timestamptz[], @ready::timestamptz[], @wall::timestamp[], @nominal::timestamp[],
         @zones::text[], @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
-    ) AS n (id, version, due, wall, nominal, zone, policies, payload, user_version, name, detached)
+    ) AS n (id, version, due, ready, wall, nominal, zone, policies, payload, user_version, name, detached)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -22,7 +22,7 @@ WITH n AS MATERIALIZED (
     UPDATE :"schema".series s
     SET target_timestamp_utc = n.due, target_timestamp_local = n.wall, nominal_local = n.nominal, target_timezone = n.zone,
         key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
-        ready_at = CASE WHEN n.due < dequeued.ready_at THEN dequeued.ready_at END,
+        ready_at = greatest(n.ready, CASE WHEN n.due < dequeued.ready_at THEN dequeued.ready_at END),
         policies = n.policies, delivery_payload = n.payload::jsonb, user_version = n.user_version,
         version = s.version + 1, updated_at = clock_timestamp()
     FROM dequeued

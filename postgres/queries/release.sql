@@ -8,8 +8,8 @@
 -- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (
     SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
-        CASE WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since AND clock_timestamp() < s.target_timestamp_utc
-            THEN 0 ELSE 1 END AS begun
+        CASE WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since
+            AND clock_timestamp() < greatest(s.target_timestamp_utc, s.ready_at) THEN 0 ELSE 1 END AS begun
     FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[]) AS n (id, token, ahead_since)
     JOIN :"schema".series s ON s.id = n.id
     JOIN :"schema".users u ON u.id = s.user_id
@@ -38,7 +38,7 @@ WITH held AS MATERIALIZED (
         CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END,
         nullif(back.retry_count, 0)
     FROM (
-        SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc) AS available_at
+        SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc, held.ready_at) AS available_at
         FROM held
         WHERE NOT held.over
     ) back

@@ -9,7 +9,7 @@ WITH ahead AS MATERIALIZED (
     FROM :"schema".series s
     WHERE s.open_user_id = @id
         AND s.claim_count = 0
-        AND s.target_timestamp_utc > clock_timestamp()
+        AND greatest(s.target_timestamp_utc, s.ready_at) > clock_timestamp()
         AND NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
 ), held AS MATERIALIZED (
     SELECT held.series_id, held.event_id, held.version
@@ -28,9 +28,10 @@ WITH ahead AS MATERIALIZED (
     FROM ahead
     JOIN held ON held.series_id = ahead.id AND held.event_id = ahead.event_id AND held.version = ahead.version
     WHERE s.id = ahead.id
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.ready_at
 )
 INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-SELECT released.target_timestamp_utc, released.event_id, released.id, released.event_type, NULL
+SELECT greatest(released.target_timestamp_utc, released.ready_at), released.event_id, released.id, released.event_type,
+    CASE WHEN released.ready_at > released.target_timestamp_utc THEN released.target_timestamp_utc END
 FROM released
 RETURNING event_id

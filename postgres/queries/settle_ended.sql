@@ -5,8 +5,8 @@
 --   @tokens uuid[] · @statuses text[], NULL for COMPLETED · @executed timestamptz[] · @failures text[]
 --   @retries integer[], NULL for none · @ended timestamp[]: what clocks in the user's zone show now
 --   of the successor, NULL if there is none or if the value stays:
---   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @wall timestamp[]
---   @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
+--   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @ready timestamptz[] (NULL also if it is @due)
+--   @wall timestamp[] · @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
 --   @payloads text[] (JSON) · @user_versions integer[]; of newEvent in write.go these are the columns in which the events of a
 --   series differ
 --   @now timestamptz
@@ -22,11 +22,11 @@ WITH n AS MATERIALIZED (
     FROM unnest(
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @tokens::uuid[], @statuses::text[],
         @executed::timestamptz[], @failures::text[], @retries::integer[], @ended::timestamp[], @next_ids::uuid[], @keys::text[],
-        @units::text[], @due::timestamptz[], @wall::timestamp[], @nominal::timestamp[], @zones::text[], @policies::text[],
+        @units::text[], @due::timestamptz[], @ready::timestamptz[], @wall::timestamp[], @nominal::timestamp[], @zones::text[], @policies::text[],
         @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
     ) AS n (
         series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, ended_local, next_id, next_key,
-        next_unit, next_due, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
+        next_unit, next_due, next_ready, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
@@ -46,7 +46,7 @@ WITH n AS MATERIALIZED (
         target_timezone = coalesce(n.next_zone, s.target_timezone),
         policies = coalesce(n.next_policies, s.policies),
         idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),
-        key_instant = NULL, ready_at = NULL,
+        key_instant = NULL, ready_at = n.next_ready,
         delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
         user_version = coalesce(n.next_user_version, s.user_version),
         last_error = NULL, retry_count = 0, claim_count = 0, crash_count = 0, version = 1,
@@ -66,7 +66,8 @@ WITH n AS MATERIALIZED (
     FROM ended
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-    SELECT ended.next_due, ended.next_id, ended.series_id, ended.event_type, NULL
+    SELECT coalesce(ended.next_ready, ended.next_due), ended.next_id, ended.series_id, ended.event_type,
+        CASE WHEN ended.next_ready IS NOT NULL THEN ended.next_due END
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), named AS (
