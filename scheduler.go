@@ -124,7 +124,9 @@ type Runner interface {
 }
 
 // Planner stores users and plans their events. On a scheduler that is bound to a transaction of
-// the host, all changes are part of that transaction.
+// the host, all changes are part of that transaction. An edit that waits for a handler keeps a
+// goroutine until the handler returns, even if the context of the edit ends before. After five seconds
+// the call counts as blocked, and ten blocked calls of a handler make further ones fail (see [Health]).
 type Planner interface {
 	// CreateUser stores a user together with the user's first event of each registered
 	// type that has an occurrence for the user, in one transaction. The error is a
