@@ -120,8 +120,8 @@ BEGIN
     -- The API plans; a successor or new zone rules may begin another series. The user, type and name of a series never change. A
     -- trigger updates the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
-        target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version,
-        detached, origin, origin_event, follows_user, payload_made, forced) ON series TO almanac_worker, almanac_api;
+        target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload,
+        user_version, detached, origin, origin_event, follows_user, payload_made, forced) ON series TO almanac_worker, almanac_api;
     -- The worker stores outcomes, releases and successors. New zone rules move instants; an event whose wall time they skip may get
     -- another occurrence, or be removed. The API gives a pending event a new target, gives a series without an event a new one, and
     -- removes or cancels a pending event. A cancellation uses the key. The guard refuses lower keys, so used keys stay used.
