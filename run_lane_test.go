@@ -2,8 +2,10 @@ package almanac_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -429,4 +431,61 @@ func TestAnErrorOfEveryTypeIsAboutNone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refusingOne refuses each claim that would take one of the events.
+type refusingOne struct {
+	almanac.Repository
+	bad *atomic.Pointer[uuid.UUID]
+}
+
+func (r refusingOne) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	found, err := r.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
+	due := slices.DeleteFunc(found.Items, func(e almanac.Event) bool {
+		return !slices.Contains(request.Types, e.Type) || e.AvailableAt.Before(request.Mark)
+	})
+	slices.SortFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+	due = due[:min(len(due), request.Limit)]
+	if err != nil || slices.ContainsFunc(due, func(e almanac.Event) bool { bad := r.bad.Load(); return bad != nil && e.ID == *bad }) {
+		return almanac.ClaimResult{}, errors.Join(err, rowError{true})
+	}
+	return r.Repository.Claim(ctx, request)
+}
+
+// Other types go on, and move the mark. The older events of the refused type are claimed all the same, and the error stays
+// in Health.
+func TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory, r := almanactest.NewRepository(nil), new(receiver)
+		of := func(eventType string, age time.Duration) series {
+			return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
+		}
+		bad := new(atomic.Pointer[uuid.UUID])
+		w := openOn(refusingOne{memory, bad})
+		w.notices = make(chan almanac.Notice, 100000)
+		scheduler := w.runAll(t, []almanac.EventHandler{of("BAD", 0), of("FINE", 0)}, almanac.WithSweep(10*time.Second), almanac.WithPoll(50*time.Millisecond), almanac.WithWorkers(64))
+		red := 0
+		for n := range 1000 {
+			if n == 50 { // another program stores them
+				for i := range time.Duration(21) {
+					e := storeEvent(t, memory, of("BAD", time.Hour-i*time.Minute))
+					bad.Store(&e.ID)
+				}
+			}
+			storeEvent(t, w.store, of("FINE", 0))
+			time.Sleep(30 * time.Millisecond)
+			if scheduler.Health().Claim.Err != nil {
+				red++
+			}
+		}
+		require.NoError(t, w.stop())
+		delivered := make(map[string]int)
+		for _, d := range r.deliveries() {
+			delivered[d.Event.Type]++
+		}
+		require.Equal(t, 20, delivered["BAD"])
+		require.Greater(t, delivered["FINE"], 900)
+		require.Greater(t, red, 600) // it begins with a sweep
+	})
 }

@@ -104,7 +104,8 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) (jobs
 
 // claimOf claims events of some types of the lane. A claim of one of several types leaves the mark, which
 // is about all of them. It takes fewer of a type that was refused, because the events before the refused
-// one can be claimed.
+// one can be claimed. The other types may have moved the mark past these events. So a claim that has such
+// a type again begins at the beginning, and only its success ends the refusal.
 func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead time.Duration) ([]*job, error) {
 	asked := time.Now()
 	free = w.allowance(free, asked)
@@ -114,6 +115,8 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	from := &w.mark
 	if len(types) == 1 && len(w.types) > 1 {
 		from, free = new(mark), max(free>>w.refused.failing[types[0]].times, 1)
+	} else if slices.ContainsFunc(types, func(t string) bool { return w.refused.failing[t].times > 0 }) {
+		w.mark.reset()
 	}
 	request := ClaimRequest{
 		Token: uuid.New(), Owner: w.owner, Program: w.program, ZoneData: zoneRelease(asked),

@@ -212,4 +212,10 @@ var runs = []mutation{
 		old:  "event_type   text COLLATE \"C\" NOT NULL,", new: "event_type   text NOT NULL,",
 		test: "postgres TestIndexesDoNotDependOnTheCLibrary",
 	},
+	{
+		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
+		file: "run_work.go",
+		old:  "\t\tw.mark.reset()\n\t}\n\trequest := ClaimRequest{", new: "\t}\n\trequest := ClaimRequest{",
+		test: ". TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes",
+	},
 }
