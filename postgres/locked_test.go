@@ -304,6 +304,57 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 	}
 }
 
+// New zone rules move the events of all users but the locked one. A statement that waits for a lock
+// takes too long.
+func TestMoveEventsSkipsLockedEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	var moves []almanac.Event
+	for range 3 {
+		u := almanactest.User()
+		e := almanactest.Store(t, store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(time.Hour)))[0]
+		e.Due, e.AvailableAt, e.Version = e.Due.Add(time.Hour), e.Due.Add(time.Hour), e.Version+1
+		moves = append(moves, e)
+	}
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	require.NoError(t, locks["locks the series"](t.Context(), tx, moves[1].UserID))
+
+	moved, err := store.MoveEvents(t.Context(), moves)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []uuid.UUID{moves[0].ID, moves[2].ID}, idsOf(moved))
+	require.NoError(t, tx.Rollback(t.Context()))
+	moved, err = store.MoveEvents(t.Context(), moves)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{moves[1].ID}, idsOf(moved))
+}
+
+// A sweep folds the changes of counts that no other sweep has locked.
+func TestASweepSkipsLockedChangesOfCounts(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+	require.NoError(t, err)
+	overdue(t, store)
+	overdue(t, store)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.due_changes LIMIT 1 FOR UPDATE")
+	require.NoError(t, err)
+
+	_, err = store.ReleaseExpired(t.Context(), 10)
+	require.NoError(t, err)
+	var left int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.due_changes").Scan(&left))
+	require.Equal(t, 1, left)
+}
+
 // Users are stored beside one whom another transaction stores under the same id.
 func TestCreateUsersSkipsAUserBeingStored(t *testing.T) {
 	t.Parallel()

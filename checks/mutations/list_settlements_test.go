@@ -64,6 +64,18 @@ var settlements = []mutation{
 	},
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/lock_free.sql",
+		old:  "FOR UPDATE OF s, q SKIP LOCKED", new: "FOR UPDATE OF s, q",
+		test: "postgres TestMoveEventsSkipsLockedEvents",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/fold_due_changes.sql",
+		old:  "LIMIT @limit FOR UPDATE SKIP LOCKED", new: "LIMIT @limit FOR UPDATE",
+		test: "postgres TestASweepSkipsLockedChangesOfCounts",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/settle.go",
 		old:  "if !refused(err) && !doubtful(err) {\n\t\treturn nil, err", new: "if true {\n\t\treturn nil, err",
 		test: "postgres TestSettleStoresTheOthersWhenTheDatabaseRefusesOne",
