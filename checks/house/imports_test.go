@@ -110,7 +110,6 @@ func (f file) wrongHome(name string) string {
 			"only in contrib/otel, with the SDK in its tests, and in examples/opentelemetry"},
 		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
 			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
-		"github.com/go-chi/chi":          {f.in("examples/hosts/chi"), "only in examples/hosts/chi"},
 		"github.com/riverqueue/river":    {f.in("examples/hosts/river"), "only in examples/hosts/river"},
 		"github.com/wneessen/go-mail":    {f.in("contrib/mail"), "only in contrib/mail"},
 		"github.com/nicksnyder/go-i18n":  {f.in("contrib/mail"), "only in contrib/mail"},
