@@ -304,6 +304,35 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 	}
 }
 
+// A delivery leads to an event in another series of the user, which a host has locked: the outcome is
+// stored later. A statement that waits for a lock takes too long.
+func TestSettleWaitsForNoSeriesOfAFollowUp(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	u := almanactest.User()
+	other := func(key string) almanac.Event {
+		return almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("other", key), almanactest.DueIn(time.Hour))
+	}
+	almanactest.Store(t, store, u, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Minute)), other("1"))
+	claim, err := store.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday}, time.Minute))
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE name = 'other' FOR UPDATE")
+	require.NoError(t, err)
+	follow := func(almanac.User, time.Time) ([]almanac.Event, error) { return []almanac.Event{other("2")}, nil }
+
+	require.Empty(t, settleAll(t, store, claim, almanac.Delivered(claim.At), follow))
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, idsOf(claim.Events), settleAll(t, store, claim, almanac.Delivered(claim.At), follow))
+}
+
 // New zone rules move the events of all users but the locked one. A statement that waits for a lock
 // takes too long.
 func TestMoveEventsSkipsLockedEvents(t *testing.T) {

@@ -64,6 +64,12 @@ var settlements = []mutation{
 	},
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/lock_wanted.sql",
+		old:  "FOR NO KEY UPDATE SKIP LOCKED", new: "FOR NO KEY UPDATE",
+		test: "postgres TestSettleWaitsForNoSeriesOfAFollowUp",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/queries/lock_free.sql",
 		old:  "FOR UPDATE OF s, q SKIP LOCKED", new: "FOR UPDATE OF s, q",
 		test: "postgres TestMoveEventsSkipsLockedEvents",
