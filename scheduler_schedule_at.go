@@ -103,6 +103,9 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if unwanted(h, r.User, "") {
 			return Edit{}, optedOut(r.User, eventType)
 		}
+		if len(all) >= maxOpen {
+			return Edit{}, &ValidationError{[]FieldError{{Field: "user", Problem: fmt.Sprintf("has %d open events, and no more are scheduled", len(all))}}}
+		}
 		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.event(h, r.User) })
 		if err != nil {
 			return Edit{}, err
@@ -132,6 +135,10 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	}
 	return result, nil
 }
+
+// maxOpen is how many open events a user may have when another is scheduled. An edit of a user with
+// twice as many takes less than the default timeout.
+const maxOpen = 10000
 
 // lastEnded returns the newest event that matches spec and for which named is true, or
 // nil.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
@@ -418,4 +419,28 @@ func TestAScheduledEventInFlightKeepsItsTarget(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, almanac.Processing, again.Event.Status)
 	})
+}
+
+// crowded is a repository in which each user has ten thousand open events.
+type crowded struct{ almanac.Repository }
+
+func (c crowded) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	return c.Repository.EditUser(ctx, id, func(r almanac.Roster) (almanac.Edit, error) {
+		for len(r.Pending)+len(r.InFlight) < 10000 {
+			r.InFlight = append(r.InFlight, almanactest.Event(r.Now, almanactest.For(r.User)))
+		}
+		return edit(r)
+	})
+}
+
+func TestScheduleAtRefusesMoreEventsThanAnEditCanRead(t *testing.T) {
+	t.Parallel()
+	w, s, ada := patients(t, crowded{almanactest.NewRepository(nil)})
+	_, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, almanac.ScheduleAtOptions{At: visit})
+	var invalid *almanac.ValidationError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, []almanac.FieldError{{Field: "user", Problem: "has 10000 open events, and no more are scheduled"}}, invalid.Fields)
+	events, err := w.store.Count(t.Context(), almanac.OfType(almanac.TypeOneOff))
+	require.NoError(t, err)
+	require.Zero(t, events)
 }

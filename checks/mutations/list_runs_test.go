@@ -218,4 +218,10 @@ var runs = []mutation{
 		old:  "\t\tw.mark.reset()\n\t}\n\trequest := ClaimRequest{", new: "\t}\n\trequest := ClaimRequest{",
 		test: ". TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes",
 	},
+	{
+		promise: "With 10,000 open events of a user, no more are scheduled", in: handlers,
+		file: "scheduler_schedule_at.go",
+		old:  "if len(all) >= maxOpen {", new: "if false {",
+		test: ". TestScheduleAtRefusesMoreEventsThanAnEditCanRead",
+	},
 }
