@@ -234,29 +234,34 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 // locked.
 func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
-	require.NoError(t, err)
-	claim := claimed(t, store, 3, false)
-	for _, e := range claim.Events {
-		_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
-		require.NoError(t, err)
-	}
-	settleAll(t, store, claim, almanac.Delivered(claim.At), nil)
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	require.NoError(t, locks["locks the series"](t.Context(), tx, claim.Events[1].UserID))
+	for _, name := range []string{"locks the user", "locks the series"} {
+		t.Run("while a host "+name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+			require.NoError(t, err)
+			claim := claimed(t, store, 3, false)
+			for _, e := range claim.Events {
+				_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
+				require.NoError(t, err)
+			}
+			settleAll(t, store, claim, almanac.Delivered(claim.At), nil)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			require.NoError(t, locks[name](t.Context(), tx, claim.Events[1].UserID))
 
-	users := func() (n int) {
-		_, err := store.ReleaseExpired(t.Context(), 10)
-		require.NoError(t, err)
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&n))
-		return n
+			users := func() (n int) {
+				_, err := store.ReleaseExpired(t.Context(), 10)
+				require.NoError(t, err)
+				require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&n))
+				return n
+			}
+			require.Equal(t, 1, users())
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Equal(t, 0, users())
+		})
 	}
-	require.Equal(t, 1, users())
-	require.NoError(t, tx.Rollback(t.Context()))
-	require.Equal(t, 0, users())
 }
 
 // A page of users is seen to beside one who is locked, who is named.

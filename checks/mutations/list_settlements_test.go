@@ -70,6 +70,12 @@ var settlements = []mutation{
 	},
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/remove_hidden_users.sql",
+		old:  "    ORDER BY u.id\n    FOR UPDATE SKIP LOCKED\n", new: "    ORDER BY u.id\n    FOR UPDATE\n",
+		test: "postgres TestSweepRemovesDeletedUsersBesideLockedOnes",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/queries/lock_free.sql",
 		old:  "FOR UPDATE OF s, q SKIP LOCKED", new: "FOR UPDATE OF s, q",
 		test: "postgres TestMoveEventsSkipsLockedEvents",
