@@ -91,18 +91,15 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 // transaction has locked are left unchanged. If the database refuses to release an event or to
 // delete a user, the others are released and removed, and the error names what refused it.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	released, refused, err := s.releaseExpired(ctx, limit)
-	if err != nil {
-		return released, err
-	}
+	released, failed := s.releaseExpired(ctx, limit)
 	// The rest reads all leases, so it runs only after the last of many calls.
 	if len(released) >= limit {
-		return released, refused
+		return released, failed
 	}
 	if err := s.Verify(ctx); err != nil { // rows that a restore has not loaded yet look deleted
-		return released, errors.Join(refused, err)
+		return released, errors.Join(failed, err)
 	}
-	err = errors.Join(refused, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	err := errors.Join(failed, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
 	lost, lostErr := s.requeueLost(ctx)
 	return append(released, lost...), errors.Join(err, lostErr)
 }
@@ -149,7 +146,7 @@ func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 // releaseExpired runs transactions until an event is released, or until it has examined every
 // lease that had expired when it began. A lease that keeps events counts as expired later, so it
 // is not examined again.
-func (s *Store) releaseExpired(ctx context.Context, limit int) (released []almanac.Event, refused, err error) {
+func (s *Store) releaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	var before *time.Time
 	var causes []error
 	for {
@@ -157,7 +154,7 @@ func (s *Store) releaseExpired(ctx context.Context, limit int) (released []alman
 		r, err := s.releaseLeases(ctx, s.statements.TakeExpiredLeases, args, byCrash)
 		causes = append(causes, r.refused...)
 		if err != nil || len(r.released) > 0 || r.at.IsZero() {
-			return r.released, together(causes), err
+			return r.released, errors.Join(err, together(causes))
 		}
 		if before == nil {
 			before = &r.at

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,60 +13,77 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// failAll is how many rows alone may be doubtful or take too long before another call succeeds. If
-// more do, it is not their fault.
-const failAll = 3
+// If failAll rows alone are doubtful or take too long, and no call succeeds, it may be the fault of all. Of rows that are
+// doubtful, mostTried are tried before that is believed.
+const failAll, mostTried = 3, 8
 
-// inHalves stores items in one call. If the database refuses a row, or the call takes too long, it
-// stores each half of the items, and halves of a half. Until a call succeeds, it takes the smallest
-// part next, which shows soonest whether the database works. From then on it takes the largest.
+// inHalves stores items in one call. If the database refuses a row, or the call takes too long, it stores rows alone until
+// one succeeds, which shows that the database works. It chooses them at random, because refused rows may be neighbours. Then
+// it stores each half of the rest, and halves of a half.
 //
-// An item for which store fails alone is left to setAside, with the error. If every call is doubtful
-// or takes too long, inHalves fails, and sets nothing aside. It returns other errors at once.
+// An item for which store fails alone is left to setAside, with the error. If every call is doubtful or takes too long,
+// inHalves fails, and sets nothing aside. It returns other errors at once.
 func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) error) error {
-	type suspect struct {
+	err := store(items)
+	switch {
+	case !mayBeOneRow(ofStore(err)):
+		return err // nil, too
+	case len(items) == 1:
+		return setAside(items[0], err)
+	}
+	type row struct {
 		item T
 		err  error
 	}
-	var suspects []suspect
-	works := false
-	for parts := [][]T{items}; len(parts) > 0; {
-		var part []T
-		if works {
-			part, parts = parts[0], parts[1:]
-		} else {
-			part, parts = parts[len(parts)-1], parts[:len(parts)-1]
-		}
-		err := store(part)
+	var failed []row
+	var doubts []error
+	rest, works, most := slices.Clone(items), false, mostTried
+	for !works && len(rest) > 0 && len(doubts) < most {
+		i := rand.IntN(len(rest))
+		item := rest[i]
+		rest = slices.Delete(rest, i, i+1)
+		err := store([]T{item})
 		switch rejected := ofStore(err); {
 		case err == nil:
 			works = true
+			continue
 		case !mayBeOneRow(rejected):
 			return err
-		case len(part) > 1:
-			half := (len(part) + 1) / 2
-			parts = append(parts, part[half:], part[:half])
-		case refused(rejected):
-			if err := setAside(part[0], err); err != nil {
-				return err
+		case doubtful(rejected):
+			doubts = append(doubts, err)
+		case tookTooLong(rejected): // each more takes as long
+			doubts, most = append(doubts, err), failAll
+		}
+		failed = append(failed, row{item, err})
+	}
+	if !works && len(doubts) >= failAll {
+		return doubts[0]
+	}
+	for _, one := range failed {
+		if err := setAside(one.item, one.err); err != nil {
+			return err
+		}
+	}
+	for parts := halves(rest); len(parts) > 0; parts = parts[1:] {
+		part := parts[0]
+		err := store(part)
+		if mayBeOneRow(ofStore(err)) {
+			if len(part) > 1 {
+				parts = append(parts, halves(part)...)
+				continue
 			}
-		default:
-			suspects = append(suspects, suspect{part[0], err})
+			err = setAside(part[0], err)
 		}
-		switch {
-		case len(parts) > 0 && !works && len(suspects) < failAll:
-			continue // it may be the fault of all
-		case !works && len(suspects) >= failAll:
-			return suspects[0].err
+		if err != nil {
+			return err
 		}
-		for _, s := range suspects {
-			if err := setAside(s.item, s.err); err != nil {
-				return err
-			}
-		}
-		suspects = nil
 	}
 	return nil
+}
+
+// halves returns the two halves of items, or fewer if there are fewer items.
+func halves[T any](items []T) [][]T {
+	return slices.Collect(slices.Chunk(items, max(1, (len(items)+1)/2)))
 }
 
 // mayBeOneRow reports whether an operation may succeed without one of its rows.

@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,34 +20,29 @@ import (
 
 // manyRows is a call that writes many rows.
 type manyRows struct {
-	// prepare stores rows, and returns the call for them, a condition for a trigger of the row
-	// that the database refuses, and how many rows are done.
-	prepare func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int)
-	trigger string // when the database refuses the row
-	fails   bool   // whether the call returns the error of the refused row
+	prepare prepareRows
+	trigger string // when the database refuses a row
+	fails   bool   // whether the call returns the error of a refused row
 	allOf   []int  // numbers of rows; if all fail, the call fails
 }
+
+// prepareRows stores n rows, and returns the call for them, a condition for a trigger of the first rows, which the database
+// refuses, and how many rows are done.
+type prepareRows func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int)
 
 // atCommit precedes the code of an error that COMMIT returns, as a deferred constraint does.
 const atCommit = "COMMIT: "
 
-// manyRowsEach is how many rows a call has. The first one is refused.
-const manyRowsEach = 10
-
 var manyRowsCalls = map[string]manyRows{
-	"Settle":        {prepare: prepareSettle, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{1, 2, 10}},
-	"AddEvents":     {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
-	"AddSuccessors": {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
-	"CreateUsers":   {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
-	"ReleaseExpired, one lease": {prepare: func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
-		return prepareRelease(t, pool, store, n, n)
-	}, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
-	"ReleaseExpired, many leases": {prepare: func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
-		return prepareRelease(t, pool, store, n, 1)
-	}, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
-	"Reconcile":        {prepare: prepareReconcile, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{10}},
-	"Prune":            {prepare: preparePrune, trigger: "BEFORE DELETE ON almanac.history", fails: true, allOf: []int{1, 2, 10}},
-	"of deleted users": {prepare: prepareDeleted, trigger: "BEFORE DELETE ON almanac.users", fails: true, allOf: []int{1, 2, 10}},
+	"Settle":                      {prepare: prepareSettle, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{1, 2, 10}},
+	"AddEvents":                   {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
+	"AddSuccessors":               {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
+	"CreateUsers":                 {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
+	"ReleaseExpired, one lease":   {prepare: prepareRelease(100), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
+	"ReleaseExpired, many leases": {prepare: prepareRelease(1), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
+	"Reconcile":                   {prepare: prepareReconcile, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{10}},
+	"Prune":                       {prepare: preparePrune, trigger: "BEFORE DELETE ON almanac.history", fails: true, allOf: []int{1, 2, 10}},
+	"of deleted users":            {prepare: prepareDeleted, trigger: "BEFORE DELETE ON almanac.users", fails: true, allOf: []int{1, 2, 10}},
 }
 
 // The error of one row is about that row, whatever its code: a trigger of the host may use any, and a limit of an index is
@@ -56,23 +53,43 @@ func TestOneRefusedRowDelaysNoOtherRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
-			store := mustStore(t, pool)
 			for _, code := range []string{"P0001", "22P02", "23503", "54000", "P0002", "AB001", "42501", "XX001", atCommit + "23503"} {
-				call, victim, done := c.prepare(t, pool, store, manyRowsEach)
-				refuseRow(t, pool, c.trigger, victim, code)
-
-				err := call()
-
-				if c.fails {
-					require.ErrorContains(t, err, strings.TrimPrefix(code, atCommit))
-				} else {
-					require.NoError(t, err, code)
-				}
-				require.Equal(t, manyRowsEach-1, done(), code)
-				startOver(t, pool)
+				c.checkOthersAreDone(t, pool, code, 10, 1)
 			}
 		})
 	}
+}
+
+// The refused rows come first, so most of the rows that are stored first are among them.
+func TestRefusedNeighboursDelayNoOtherRow(t *testing.T) {
+	t.Parallel()
+	for name, c := range manyRowsCalls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			for _, code := range []string{"P0001", "42501", "XX001"} {
+				c.checkOthersAreDone(t, pool, code, 13, 3)
+				c.checkOthersAreDone(t, pool, code, 50, 10)
+			}
+		})
+	}
+}
+
+// checkOthersAreDone has a new store call for n rows, the first of which the database refuses.
+func (c manyRows) checkOthersAreDone(t *testing.T, pool *pgxpool.Pool, code string, n, refused int) {
+	t.Helper()
+	call, victims, done := c.prepare(t, pool, mustStore(t, pool), n, refused)
+	refuseRow(t, pool, c.trigger, victims, code)
+
+	err := call()
+
+	if c.fails {
+		require.ErrorContains(t, err, strings.TrimPrefix(code, atCommit))
+	} else {
+		require.NoError(t, err, code)
+	}
+	require.Equal(t, n-refused, done(), code)
+	startOver(t, pool)
 }
 
 // An error of every row is about none of them. A right that is missing must not have all rows set aside.
@@ -84,7 +101,7 @@ func TestNoRowIsRefusedWhenEveryRowFails(t *testing.T) {
 			pool := pgtest.Pool(t)
 			for _, n := range c.allOf {
 				for _, code := range []string{"42501", "54000"} { // a right, and the limit of transaction ids
-					call, _, done := c.prepare(t, pool, mustStore(t, pool), n)
+					call, _, done := c.prepare(t, pool, mustStore(t, pool), n, 0)
 					refuseRow(t, pool, c.trigger, "true", code)
 
 					require.ErrorContains(t, call(), code, n)
@@ -157,6 +174,18 @@ func rowsOf(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) func() in
 	}
 }
 
+// oneOf is the condition that a column has one of the ids.
+func oneOf(column string, ids []uuid.UUID) string {
+	return fmt.Sprintf("%s = ANY ('{%s}')", column, joined(ids))
+}
+
+func usersOf(refusals []almanac.Refusal) (users []uuid.UUID) {
+	for _, one := range refusals {
+		users = append(users, one.UserID)
+	}
+	return users
+}
+
 // joined returns ids as one text, which poolers pass on too.
 func joined(ids []uuid.UUID) string {
 	texts := make([]string, len(ids))
@@ -166,8 +195,12 @@ func joined(ids []uuid.UUID) string {
 	return strings.Join(texts, ",")
 }
 
-func prepareSettle(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareSettle(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	settlements := claimedAndDelivered(t, pool, store, n)
+	ids := make([]uuid.UUID, n)
+	for i, s := range settlements {
+		ids[i] = s.Event.ID
+	}
 	stored := 0
 	call = func() error {
 		settled, err := store.Settle(t.Context(), settlements)
@@ -175,12 +208,12 @@ func prepareSettle(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n in
 			if s.Err == nil {
 				stored++
 			} else {
-				require.Zero(t, i, "%v", s.Err)
+				require.Less(t, i, refused, "%v", s.Err)
 			}
 		}
 		return err
 	}
-	return call, fmt.Sprintf("OLD.event_id = '%s'", settlements[0].Event.ID), func() int { return stored }
+	return call, oneOf("OLD.event_id", ids[:refused]), func() int { return stored }
 }
 
 // storeUsers stores users, and returns their ids.
@@ -195,7 +228,7 @@ func storeUsers(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
 	return ids
 }
 
-func prepareAddEvents(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareAddEvents(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := storeUsers(t, store, n)
 	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }})
 	require.NoError(t, err)
@@ -204,24 +237,23 @@ func prepareAddEvents(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n
 	call = func() error {
 		done, err := s.Backfill(t.Context(), "DIGEST", almanac.BackfillOptions{})
 		if err == nil {
-			require.Len(t, done.Refused, 1)
-			require.Equal(t, ids[0], done.Refused[0].UserID)
+			require.ElementsMatch(t, ids[:refused], usersOf(done.Refused))
 		}
 		return err
 	}
-	return call, fmt.Sprintf("NEW.user_id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_type = 'DIGEST' AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
+	return call, oneOf("NEW.user_id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_type = 'DIGEST' AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
-func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := unplanned(t, store, n)
 	call = func() error {
 		_, err := sweepBirthdays(t.Context(), store, alone)
 		return err
 	}
-	return call, fmt.Sprintf("NEW.user_id = '%s' AND NEW.event_id IS NOT NULL", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
+	return call, oneOf("NEW.user_id", ids[:refused]) + " AND NEW.event_id IS NOT NULL", rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
-func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
 		ids[i] = uuid.New()
@@ -236,30 +268,33 @@ func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store,
 			}
 		}, almanac.CreateUsersOptions{})
 		if err == nil {
-			require.Len(t, done.Refused, 1)
-			require.Equal(t, ids[0], done.Refused[0].UserID)
+			require.ElementsMatch(t, ids[:refused], usersOf(done.Refused))
 		}
 		return err
 	}
-	return call, fmt.Sprintf("NEW.id = '%s'", ids[0]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
+	return call, oneOf("NEW.id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
-func prepareRelease(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, eventsOfLease int) (call func() error, victim string, done func() int) {
-	for range n {
-		overdue(t, store)
+func prepareRelease(eventsOfLease int) prepareRows {
+	return func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
+		for range n {
+			overdue(t, store)
+		}
+		var ids []uuid.UUID
+		for len(ids) < n {
+			claim, err := store.Claim(t.Context(), birthdays(eventsOfLease))
+			require.NoError(t, err)
+			for _, e := range claim.Events {
+				ids = append(ids, e.ID)
+			}
+		}
+		expireLeases(t, pool)
+		call = func() error {
+			_, err := store.ReleaseExpired(t.Context(), 1000)
+			return err
+		}
+		return call, oneOf("OLD.event_id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.queue")
 	}
-	var events []almanac.Event
-	for len(events) < n {
-		claim, err := store.Claim(t.Context(), birthdays(eventsOfLease))
-		require.NoError(t, err)
-		events = append(events, claim.Events...)
-	}
-	expireLeases(t, pool)
-	call = func() error {
-		_, err := store.ReleaseExpired(t.Context(), 1000)
-		return err
-	}
-	return call, fmt.Sprintf("OLD.event_id = '%s'", events[0].ID), rowsOf(t, pool, "SELECT count(*) FROM almanac.queue")
 }
 
 // expireLeases has every lease expire an hour ago.
@@ -267,6 +302,27 @@ func expireLeases(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "UPDATE almanac.leases SET claimed_at = claimed_at - interval '2 hours', expires_at = claimed_at - interval '1 hour'")
 	require.NoError(t, err)
+}
+
+// No event can be released. The rest of the work is done all the same, and each error is returned.
+func TestReleaseExpiredRemovesUsersWhenNothingCanBeReleased(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	deleted := storeUsers(t, store, 2)
+	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
+	require.NoError(t, err)
+	call, _, released := prepareRelease(100)(t, pool, store, 5, 0)
+	refuseRow(t, pool, "BEFORE UPDATE ON almanac.series", "true", "42501")
+	_, err = pool.Exec(t.Context(), fmt.Sprintf("CREATE TABLE members (id uuid REFERENCES almanac.users (id)); INSERT INTO members VALUES ('%s')", deleted[0]))
+	require.NoError(t, err)
+
+	err = call()
+
+	require.ErrorContains(t, err, "42501")
+	require.ErrorContains(t, err, "members_id_fkey")
+	require.Zero(t, released())
+	require.Equal(t, 5+1, rowsOf(t, pool, "SELECT count(*) FROM almanac.users")())
 }
 
 // The lease that expired first holds an event that the database refuses to release. Calls for a single event go on past it,
@@ -343,7 +399,7 @@ func TestReturnAndReleaseGoOnPastARefusedEvent(t *testing.T) {
 	}
 }
 
-func prepareReconcile(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareReconcile(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := storeUsers(t, store, n)
 	_, err := pool.Exec(t.Context(), `
 		UPDATE almanac.series SET target_timestamp_utc = target_timestamp_utc + interval '1 hour', version = version + 1;
@@ -354,28 +410,33 @@ func prepareReconcile(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n
 		_, err := newScheduler(t, store).Reconcile(t.Context(), almanac.ReconcileOptions{})
 		return err
 	}
-	return call, fmt.Sprintf("OLD.user_id = '%s'", ids[0]),
+	return call, oneOf("OLD.user_id", ids[:refused]),
 		rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE target_timestamp_utc = target_timestamp_local AT TIME ZONE target_timezone")
 }
 
-func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	settled, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, n))
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
+	ids := make([]uuid.UUID, n)
+	for i, s := range settled {
+		ids[i] = s.Event.ID
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	pruned := 0
 	call = func() error {
 		deleted, _, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{})
 		pruned += deleted
 		return err
 	}
-	return call, fmt.Sprintf("OLD.id = '%s'", settled[0].Event.ID), func() int {
+	return call, oneOf("OLD.id", ids[:refused]), func() int {
 		require.Equal(t, n-pruned, rowsOf(t, pool, "SELECT count(*) FROM almanac.history")())
 		return pruned
 	}
 }
 
-func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) (call func() error, victim string, done func() int) {
+func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := storeUsers(t, store, n)
 	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
 	require.NoError(t, err)
@@ -384,7 +445,7 @@ func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n i
 		return err
 	}
 	left := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
-	return call, fmt.Sprintf("OLD.id = '%s'", ids[0]), func() int { return n - left() }
+	return call, oneOf("OLD.id", ids[:refused]), func() int { return n - left() }
 }
 
 // Deleted users whom the host keeps fill more than a page. The others are removed all the same, also if each call is that of a new
@@ -479,4 +540,21 @@ func TestPruneTriesFewOfManyRefusedEvents(t *testing.T) {
 		deleted = prune()
 	}
 	require.Equal(t, 1, deleted, rounds)
+}
+
+// Prune goes on to the next page past single events, but not past a page of which every event fails in doubt.
+func TestPruneEndsItsRoundWhenAnErrorMayBeAboutAllEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	_, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, 40))
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	refuseRow(t, pool, "BEFORE DELETE ON almanac.history", "true", "54000")
+	for limit, goesOn := range map[int]bool{1: true, 2: true, 30: false} {
+		_, next, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{Limit: limit})
+		require.ErrorContains(t, err, "54000")
+		require.Equal(t, goesOn, next != "", limit)
+	}
 }

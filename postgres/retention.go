@@ -27,7 +27,7 @@ const mostRefused = 20
 // Prune examines fewer events in a call, and goes on past that event. It returns the error with
 // the cursor of the next page. After mostRefused refused events in a row it examines some of the
 // rest, chosen at random. So a page costs few calls even if every event is refused, and each event
-// is examined in some round.
+// is examined in some round. An error that may be about all events ends the round.
 func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (deleted int, next almanac.Cursor, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
@@ -48,8 +48,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 			size /= 2
 			continue
 		default:
-			if causes = append(causes, err); !works && !refused(err) && len(causes) == failAll {
-				return deleted, "", err
+			works = works || refused(err)
+			if causes = append(causes, err); !works && tookTooLong(err) && len(causes) >= failAll {
+				return deleted, "", together(causes)
 			}
 			skipped := 1
 			if inARow++; inARow > mostRefused {
@@ -65,6 +66,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 			return deleted, "", together(causes)
 		}
 		after, size = *c.last, size*2
+	}
+	if !works && len(causes) >= failAll { // the error may be about all events
+		return deleted, "", together(causes)
 	}
 	return deleted, almanac.Cursor(after.String()), together(causes)
 }

@@ -333,6 +333,18 @@ var claims = []mutation{
 		test: ". TestTheSweepGoesOnPastAnEventThatCannotBeReleased",
 	},
 	{
+		promise: "If no event can be released, the rest of the sweep's work is done all the same.", in: reliability,
+		file: "postgres/claims.go",
+		old:  "if len(released) >= limit {", new: "if failed != nil || len(released) >= limit {",
+		test: "postgres TestReleaseExpiredRemovesUsersWhenNothingCanBeReleased",
+	},
+	{
+		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
+		file: "postgres/retention.go",
+		old:  "!works && tookTooLong(err) && len(causes) >= failAll", new: "!works && len(causes) >= failAll",
+		test: "postgres TestRefusedNeighboursDelayNoOtherRow/Prune",
+	},
+	{
 		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
 		file: "postgres/zones.go",
 		old:  "causes = append(causes, cause)\n\t\treturn nil", new: "return cause",
