@@ -230,6 +230,35 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 	require.Zero(t, leases)
 }
 
+// A sweep releases the events of expired leases beside a lease that another transaction has locked,
+// expired or written before the clock was set back. A statement that waits for a lock takes too long.
+func TestASweepSkipsLockedLeases(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"expired":       "SELECT FROM almanac.leases WHERE token = $1",
+		"of the future": "UPDATE almanac.leases SET claimed_at = now() + interval '1 hour', expires_at = now() + interval '2 hours' WHERE token = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+			require.NoError(t, err)
+			locked, other := claimed(t, store, 1, true).Events[0], claimed(t, store, 1, true).Events[0]
+			_, err = pool.Exec(t.Context(), change, locked.LeaseToken)
+			require.NoError(t, err)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.leases WHERE token = $1 FOR UPDATE", locked.LeaseToken)
+			require.NoError(t, err)
+
+			released, err := store.ReleaseExpired(t.Context(), 10)
+			require.NoError(t, err)
+			require.Equal(t, []uuid.UUID{other.ID}, idsOf(released))
+		})
+	}
+}
+
 // A sweep removes a user who was deleted while an event was in flight, even if another user is
 // locked.
 func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {

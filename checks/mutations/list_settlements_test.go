@@ -76,6 +76,18 @@ var settlements = []mutation{
 	},
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/take_expired_leases.sql",
+		old:  "    LIMIT @limit::integer\n    FOR UPDATE SKIP LOCKED\n", new: "    LIMIT @limit::integer\n    FOR UPDATE\n",
+		test: "postgres TestASweepSkipsLockedLeases",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
+		file: "postgres/queries/take_expired_leases.sql",
+		old:  "    WHERE x.claimed_at > clock_timestamp()\n    FOR UPDATE SKIP LOCKED\n", new: "    WHERE x.claimed_at > clock_timestamp()\n    FOR UPDATE\n",
+		test: "postgres TestASweepSkipsLockedLeases",
+	},
+	{
+		promise: "a lock of the host delays its users alone", in: seeds,
 		file: "postgres/queries/lock_free.sql",
 		old:  "FOR UPDATE OF s, q SKIP LOCKED", new: "FOR UPDATE OF s, q",
 		test: "postgres TestMoveEventsSkipsLockedEvents",
