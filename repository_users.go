@@ -207,13 +207,19 @@ type Edit struct {
 // DeleteOptions says how a user is deleted. The zero DeleteOptions lets deliveries that
 // are under way end first. Until then the user is hidden: it can be neither read nor
 // edited. The events in flight end without a successor and are not tried again. Then the
-// next sweep removes the user and all events.
+// next sweeps remove the user and all events.
 type DeleteOptions struct {
 	// AtOnce deletes the user and all the user's events in one transaction, including ended
 	// events and events in flight, as for erasure by law. A hidden user is deleted too.
 	// After the commit, no row but those of the outbox has the id of the user, and none has
 	// data about the user. A delivery that is under way may still arrive. Its outcome is
 	// not stored, because Settle returns that the event does not exist.
+	//
+	// One transaction would take too long if the user has more than 5,000 ended events, or as
+	// many used keys or rows of the audit trail or outbox. It then deletes all open events and
+	// a page of the rest, and hides the user. The sweeps of Run and RunOnce delete the other
+	// pages. DeleteResult.Hidden reports this. The erasure is complete when another call
+	// with AtOnce returns a [*NotFoundError].
 	//
 	// The lease of events that were in flight lists their ids and series ids until all
 	// other events of the lease have ended. Nothing connects these ids to the user. Used
@@ -230,6 +236,7 @@ type DeleteOptions struct {
 type DeleteResult struct {
 	Removed  int         // pending events that were deleted
 	InFlight []uuid.UUID // events that were in flight, by id; AtOnce has deleted them too
+	Hidden   bool        // whether rows of the user are left; the user is hidden until a sweep has deleted them
 }
 
 // CreateUserResult is the result of storing one of many users.

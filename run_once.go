@@ -59,6 +59,10 @@ type RunOnceResult struct {
 	// Recovered is how many events of expired leases were released before the first
 	// claim, as after a crash.
 	Recovered int
+	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled
+	// series". They have a quarter of the time together, and each its share. The next
+	// pass continues. If every pass names a task, the task needs a longer Within.
+	CutShort []string
 	// More is whether more events are due. The limit was reached, the time was over, or
 	// another transaction had the events locked. Another pass can start at once.
 	More bool
@@ -221,15 +225,21 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 		{Name: "plan stalled series", Do: w.planStalled},
 		{Name: "compare zone rules", Do: p.followZonesOnce},
 	}
+	end, _ := ctx.Deadline()
 	var errs []error
-	for _, task := range tasks {
-		if err := unlessOver(ctx, task.Do(ctx)); err != nil {
+	for i, task := range tasks {
+		share, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(tasks)-i))
+		err := unlessOver(share, task.Do(share))
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
 		}
-		if ctx.Err() != nil {
+		if share.Err() != nil {
 			p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.Name)
-			break
+			p.mu.Lock()
+			p.result.CutShort = append(p.result.CutShort, task.Name)
+			p.mu.Unlock()
 		}
+		cancel()
 	}
 	return errors.Join(errs...)
 }

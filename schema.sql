@@ -48,7 +48,7 @@ CREATE TABLE :"schema".users (
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     attributes    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'), -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1 CHECK (version >= 1),
-    deleted_at    timestamptz,                        -- set if deleted during a delivery: hidden, and removed after the delivery
+    deleted_at    timestamptz,                        -- set if deleted, and hidden until the sweep has removed all rows
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
     -- The digest of the request that created the user, if that request may be repeated.
@@ -531,21 +531,31 @@ $$;
 CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users FOR EACH ROW
 WHEN (NEW.version <> OLD.version) EXECUTE FUNCTION :"schema".follow_user();
 
--- Deletes everything about a deleted user. It locks the series first, so that it waits for a settlement in progress and sees its rows.
+-- Deletes everything about a deleted user, in pages, because a statement for a long history would take too long. One DELETE deletes the
+-- open events and up to a page of ended events, used keys, and rows of the trail and the outbox. If more are left, it hides the user
+-- instead of deleting the row, and the sweep deletes the user again. It locks open series first, so that it waits for a settlement in
+-- progress and sees its rows.
 CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+DECLARE
+    page CONSTANT integer := 5000;
+    pruned integer;
 BEGIN
     IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'DELETE' THEN
         RAISE insufficient_privilege USING MESSAGE = 'forget_user is for deletions of users alone';
     END IF;
-    PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
-    DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
-    DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
+    PERFORM FROM series s WHERE s.open_user_id = OLD.id ORDER BY s.id FOR UPDATE;
+    DELETE FROM queue q USING series s WHERE s.open_user_id = OLD.id AND q.event_id = s.event_id;
     WITH ended AS (
-        DELETE FROM history h WHERE h.user_id = OLD.id
+        DELETE FROM history h WHERE h.id = ANY (ARRAY (SELECT x.id FROM history x WHERE x.user_id = OLD.id LIMIT page))
         RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type
+    ), idle AS MATERIALIZED (
+        SELECT s.id FROM series s WHERE s.user_id = OLD.id AND s.event_id IS NULL LIMIT page FOR UPDATE SKIP LOCKED
     ), emptied AS (
-        DELETE FROM series s WHERE s.user_id = OLD.id
-        RETURNING s.idempotency_key, s.target_timezone, s.target_timestamp_utc, s.event_type, s.event_id
+        DELETE FROM series s
+        WHERE s.id = ANY (ARRAY (SELECT idle.id FROM idle UNION ALL SELECT x.id FROM series x WHERE x.open_user_id = OLD.id))
+        RETURNING s.idempotency_key, s.target_timezone, s.target_timestamp_utc, s.event_type, s.event_id, s.id
+    ), planned AS (
+        DELETE FROM unplanned n WHERE n.series_id = ANY (ARRAY (SELECT emptied.id FROM emptied))
     ), gone AS (
         SELECT * FROM ended
         UNION ALL
@@ -557,7 +567,7 @@ BEGIN
         GROUP BY 1, 2, 3
     )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
-    DELETE FROM audit a WHERE a.user_id = OLD.id;
+    DELETE FROM audit a WHERE a.id = ANY (ARRAY (SELECT x.id FROM audit x WHERE x.user_id = OLD.id LIMIT page));
     -- Consumers who have not read a row yet must not miss it. A relay that prunes may keep its transaction open, so rows that it has
     -- locked are left to it, or to a later pruning.
     WITH read AS MATERIALIZED (
@@ -570,10 +580,18 @@ BEGIN
                     OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
                     AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
             )
+        LIMIT page
         FOR UPDATE OF o SKIP LOCKED
     )
     DELETE FROM outbox o WHERE o.sequence = ANY (ARRAY (SELECT read.sequence FROM read));
-    RETURN OLD;
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    IF pruned < page AND NOT EXISTS (SELECT FROM history h WHERE h.user_id = OLD.id)
+        AND NOT EXISTS (SELECT FROM series s WHERE s.user_id = OLD.id) AND NOT EXISTS (SELECT FROM audit a WHERE a.user_id = OLD.id) THEN
+        RETURN OLD;
+    END IF;
+    UPDATE users u SET deleted_at = clock_timestamp(), version = u.version + 1, updated_at = clock_timestamp()
+    WHERE u.id = OLD.id AND u.deleted_at IS NULL;
+    RETURN NULL;
 END
 $$;
 

@@ -332,7 +332,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options alman
 			r.remove(id)
 			return nil
 		}
-		r.users[id] = user{u.User, true}
+		r.users[id], d.Hidden = user{u.User, true}, len(d.InFlight) > 0
 		r.removeHidden()
 		return nil
 	})

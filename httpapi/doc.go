@@ -47,8 +47,8 @@
 // same transaction. So reschedule says what has moved.
 //
 // A deleted user cannot be found any more. The user's rows stay until deliveries under
-// way have ended. With erase=now, all rows are deleted before the answer is sent; see
-// [almanac.DeleteOptions].
+// way have ended. With erase=now, all rows are deleted before the answer is sent, unless
+// there are too many; see [almanac.DeleteOptions].
 //
 // The [Authenticator] decides about requests to all routes except /healthz and /readyz.
 // These two repeat their last answer for a second. An authenticated request may do

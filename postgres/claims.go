@@ -99,9 +99,9 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if err := s.Verify(ctx); err != nil { // rows that a restore has not loaded yet look deleted
 		return released, errors.Join(failed, err)
 	}
-	err := errors.Join(failed, s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	err := errors.Join(failed, s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
 	lost, lostErr := s.requeueLost(ctx)
-	return append(released, lost...), errors.Join(err, lostErr)
+	return append(released, lost...), errors.Join(err, lostErr, s.removeHidden(ctx)) // last, because it may use up the time
 }
 
 func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {

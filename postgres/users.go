@@ -43,7 +43,8 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 }
 
 // DeleteUser deletes a user. If an event of the user is in flight, DeleteUser hides the user
-// instead, unless options.AtOnce is set.
+// instead, unless options.AtOnce is set. A user with more than 5,000 ended events, or as many other
+// rows, is hidden in either case: see [almanac.DeleteOptions].
 //
 // DeleteUser changes no lease. To remove ids from a lease, it would have to lock the lease until
 // the end of the transaction, which may be the host's. Meanwhile the other events of the lease
@@ -68,9 +69,11 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.De
 			return err
 		}
 		if options.AtOnce || len(d.InFlight) == 0 {
-			_, err = tx.Exec(ctx, s.statements.DeleteUser, args)
+			done, err := tx.Exec(ctx, s.statements.DeleteUser, args)
+			d.Hidden = done.RowsAffected() == 0
 			return err
 		}
+		d.Hidden = true
 		_, err = tx.Exec(ctx, s.statements.HideUser, args)
 		return err
 	})
@@ -141,38 +144,59 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 	return almanac.ParseDateOfBirth(stored.Time.Format(time.DateOnly))
 }
 
-// mostHidden is how many users one call removes. It does not follow the limit of ReleaseExpired, which a
-// caller halves after an error.
-const mostHidden = 100
+const (
+	// mostHidden is how many users one call of removeHidden removes. It does not follow the limit of
+	// ReleaseExpired, which a caller halves after an error.
+	mostHidden = 100
+	// mostRounds is how many pages of one user's rows it deletes.
+	mostRounds = 20
+)
 
-// removeHidden removes some deleted users who have no event in flight. The database may refuse to delete
-// some of them, for example because of a foreign key of the host, or need too long for all of them. Then
-// removeHidden removes the others, and returns an error.
+// removeHidden removes some deleted users who have no event in flight. Each transaction deletes one user,
+// or a page of the rows of a user with many, and the users take turns. No page begins after half the
+// timeout of the store. The database may refuse to delete a user, for example because of a foreign key of
+// the host, or need too long. Then removeHidden goes on with the others, and returns an error.
 func (s *Store) removeHidden(ctx context.Context) error {
 	var hidden []uuid.UUID
 	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
 		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": mostHidden}, scanID)
 		return err
 	})
-	if err != nil || len(hidden) == 0 {
+	if err != nil {
 		return err
 	}
+	begins, cancel := context.WithTimeout(ctx, s.timeout/2)
+	defer cancel()
 	var causes []error
-	err = inHalves(hidden, func(part []uuid.UUID) error { return s.removeUsers(ctx, part) },
-		func(_ uuid.UUID, cause error) error {
-			causes = append(causes, cause)
-			return nil
-		})
-	return errors.Join(err, together(causes))
+	for range mostRounds {
+		var left []uuid.UUID
+		for _, id := range hidden {
+			if begins.Err() != nil {
+				return together(causes)
+			}
+			more, err := s.removePage(ctx, id)
+			switch {
+			case err == nil && more:
+				left = append(left, id)
+			case err != nil && !mayBeOneRow(err):
+				return errors.Join(err, together(causes))
+			case err != nil:
+				causes = append(causes, err)
+			}
+		}
+		hidden = left
+	}
+	return together(causes)
 }
 
-// removeUsers removes deleted users. It has a transaction of its own, because it locks users, which must be
-// locked before series. It waits for no lock of a lease.
-func (s *Store) removeUsers(ctx context.Context, users []uuid.UUID) error {
-	return s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
+// removePage removes a deleted user, or a page of the user's rows, and reports whether rows are left. Its
+// transaction locks the user before series. It waits for no lock of a lease.
+func (s *Store) removePage(ctx context.Context, id uuid.UUID) (more bool, err error) {
+	err = s.transact(ctx, "remove deleted user", func(ctx context.Context, tx pgx.Tx) (err error) {
+		more, err = one(ctx, tx, s.statements.RemoveHiddenUser, pgx.StrictNamedArgs{"id": id}, pgx.RowTo[bool])
 		return err
 	})
+	return more, err
 }
 
 // FindUsers returns the users whom filter selects, a page at a time.

@@ -78,7 +78,7 @@ var userRowCases = cases{
 		k.create(u, k.event(u), k.event(u), k.event(u, almanactest.DueIn(time.Hour)))
 		flying, rested := k.claim(1)[0], k.claim(1)[0]
 		k.retry(rested, "busy", time.Hour)
-		k.same("deletion", k.deleteUser(u.ID), almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
+		k.same("deletion", k.deleteUser(u.ID), almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}, Hidden: true})
 		k.same("pending", k.count(almanac.InStatus(almanac.Pending)), 0)
 		k.gone(errorOf(k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
 			k.Error("edit was called for a deleted user")

@@ -359,7 +359,7 @@ var claims = []mutation{
 	{
 		promise: "Retention, new zone rules and the removal of deleted users go on past a row that is refused.", in: reliability,
 		file: "postgres/queries/hidden_users.sql",
-		old:  "ORDER BY random()", new: "ORDER BY u.id",
+		old:  "ORDER BY random()\n    LIMIT", new: "ORDER BY u.id\n    LIMIT",
 		test: "postgres TestDeletedUsersAreRemovedAmongManyWhoAreKept",
 	},
 	{
@@ -367,5 +367,35 @@ var claims = []mutation{
 		file: "run_maintenance.go",
 		old:  "failed = cmp.Or(err, failed)", new: "if failed = cmp.Or(err, failed); err != nil {\n\t\t\treturn err\n\t\t}",
 		test: ". TestRetentionGoesOnPastAnEventThatCannotBeDeleted",
+	},
+	{
+		promise: "A deletion takes 5,000 ended events at most, and sweeps take the rest in pages.", in: reliability,
+		file: "schema.sql",
+		old:  "page CONSTANT integer := 5000;", new: "page CONSTANT integer := 500000;",
+		test: "postgres TestAUserWithALongHistoryIsDeletedInPages",
+	},
+	{
+		promise: "reports a removal that takes too long", in: reliability,
+		file: "postgres/claims.go",
+		old:  "errors.Join(failed, s.endEmptyLeases", new: "errors.Join(failed, s.removeHidden(ctx), s.endEmptyLeases",
+		test: "postgres TestASlowRemovalDelaysNothingElse",
+	},
+	{
+		promise: "reports a removal that takes too long", in: reliability,
+		file: "postgres/queries/hidden_users.sql",
+		old:  "chosen.id)\nORDER BY random()", new: "chosen.id)\nORDER BY chosen.id",
+		test: "postgres TestASlowRemovalDelaysNothingElse",
+	},
+	{
+		promise: "reports a removal that takes too long", in: reliability,
+		file: "postgres/users.go",
+		old:  "case err != nil:\n\t\t\t\tcauses = append(causes, err)", new: "case err != nil:",
+		test: "postgres TestASlowRemovalDelaysNothingElse",
+	},
+	{
+		promise: "`CutShort` names maintenance that had too little time", in: "docs/embedding.md",
+		file: "run_once.go",
+		old:  "time.Until(end)/time.Duration(len(tasks)-i)", new: "time.Until(end)",
+		test: ". TestRunOnceDeliversThoughMaintenanceTakesLong",
 	},
 }

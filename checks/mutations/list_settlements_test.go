@@ -70,8 +70,8 @@ var settlements = []mutation{
 	},
 	{
 		promise: "a lock of the host delays its users alone", in: seeds,
-		file: "postgres/queries/remove_hidden_users.sql",
-		old:  "    ORDER BY u.id\n    FOR UPDATE SKIP LOCKED\n", new: "    ORDER BY u.id\n    FOR UPDATE\n",
+		file: "postgres/queries/remove_hidden_user.sql",
+		old:  "    FOR UPDATE SKIP LOCKED\n", new: "    FOR UPDATE\n",
 		test: "postgres TestSweepRemovesDeletedUsersBesideLockedOnes",
 	},
 	{

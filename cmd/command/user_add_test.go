@@ -148,7 +148,7 @@ func TestAUserIsDeleted(t *testing.T) {
 	require.Equal(t, 1, countUsers(t, url))
 	require.Equal(t, result{exitFailed, "", "almanac: no user " + adaID + "\n"}, remove(adaID, "--yes"))
 	r := remove(adaID, "--yes", "--erase-now", "--json")
-	require.JSONEq(t, `{"id": "`+adaID+`", "dryRun": false, "eraseNow": true, "removed": 0, "inFlight": ["`+c.ids["overdue"].String()+`"]}`, r.out, r.errs)
+	require.JSONEq(t, `{"id": "`+adaID+`", "dryRun": false, "eraseNow": true, "hidden": false, "removed": 0, "inFlight": ["`+c.ids["overdue"].String()+`"]}`, r.out, r.errs)
 	require.Zero(t, countUsers(t, url))
 	require.Zero(t, countEvents(t, url))
 }

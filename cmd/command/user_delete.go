@@ -32,6 +32,7 @@ type deleteReport struct {
 	EraseNow bool        `json:"eraseNow"`
 	Removed  int         `json:"removed"`  // pending events
 	InFlight []uuid.UUID `json:"inFlight"` // which are erased, too, or end first
+	Hidden   bool        `json:"hidden"`   // rows are left, which sweeps delete
 }
 
 // Run deletes.
@@ -58,7 +59,7 @@ func (c *deleteUser) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return err
 		}
-		report := deleteReport{id, c.DryRun, c.EraseNow, done.Removed, append([]uuid.UUID{}, done.InFlight...)}
+		report := deleteReport{id, c.DryRun, c.EraseNow, done.Removed, append([]uuid.UUID{}, done.InFlight...), done.Hidden}
 		return env.report(c.JSON, report, func() error { return report.write(env) })
 	})
 }
@@ -113,6 +114,9 @@ func (r deleteReport) write(env *environment) error {
 		text += fmt.Sprintf(" and %d in flight", len(r.InFlight))
 	case len(r.InFlight) > 0:
 		text += fmt.Sprintf("; hidden until the end of %s in flight", counted(len(r.InFlight), "event"))
+	}
+	if r.Hidden && (r.EraseNow || len(r.InFlight) == 0) {
+		text += "; hidden until sweeps have deleted all ended events"
 	}
 	return writeText(env, text+"\n")
 }

@@ -1,6 +1,6 @@
 -- Some of the users who are deleted, not removed yet, and without events in flight. They are chosen at random, so that users who
--- cannot be removed do not keep others from being removed, however many there are. The statement locks nothing, and that which
--- removes them locks them in the order of their ids.
+-- cannot be removed do not keep others from being removed, however many there are. So is their order, because a slow removal ends a
+-- sweep. The statement locks nothing.
 --   @limit integer
 WITH chosen AS MATERIALIZED (
     SELECT u.id
@@ -12,3 +12,4 @@ WITH chosen AS MATERIALIZED (
 SELECT chosen.id
 FROM chosen
 WHERE NOT EXISTS (SELECT FROM :"schema".series s WHERE s.open_user_id = chosen.id)
+ORDER BY random()
