@@ -322,8 +322,8 @@ type UpdateUserResult struct {
 // NewScheduler returns a scheduler that stores events of the registry's types in a
 // repository. The error joins all options that are out of range.
 func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler, error) {
-	s, err := newSettings(r, registry, options)
-	if err != nil {
+	s := settingsOf(options)
+	if err := s.check(r, registry); err != nil {
 		return nil, err
 	}
 	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12))}, zones: new(atomic.Pointer[zoneView])}, nil

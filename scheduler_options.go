@@ -190,11 +190,6 @@ func WithQuietHours(of func(u User) calendar.QuietHours) Option {
 	return func(s *settings) { s.quiet = of }
 }
 
-func newSettings(r Repository, registry Registry, options []Option) (settings, error) {
-	s := settingsOf(options)
-	return s, s.check(r, registry)
-}
-
 // optionalProfile reports whether WithOptionalProfile is among the options.
 func optionalProfile(options []Option) bool {
 	return len(options) > 0 && settingsOf(options).optional

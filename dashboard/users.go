@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
@@ -40,7 +39,8 @@ type userRow struct {
 }
 
 func (d *dashboard) usersPage(r *request) (answer, error) {
-	search := searchOf(r.URL.Query())
+	q := r.URL.Query()
+	search := userSearch{Name: q.Get("name"), Email: q.Get("email"), External: q.Get("external"), ID: q.Get("id"), After: q.Get("after")}
 	for _, text := range []string{search.ID, search.Name, search.External} {
 		if id, err := uuid.Parse(strings.TrimSpace(text)); err == nil {
 			return answer{redirect: r.root + "users/" + id.String()}, nil
@@ -67,10 +67,6 @@ func (d *dashboard) usersPage(r *request) (answer, error) {
 		}
 	}
 	return answer{title: "Users", template: "users", status: data.status(), data: data}, nil
-}
-
-func searchOf(q url.Values) userSearch {
-	return userSearch{Name: q.Get("name"), Email: q.Get("email"), External: q.Get("external"), ID: q.Get("id"), After: q.Get("after")}
 }
 
 // complaints says what is wrong with a search. Names says whether the viewer may search by

@@ -189,7 +189,9 @@ func (a *api) route(routes []route) {
 	for path, allowed := range methods {
 		a.mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
 	}
-	a.unknown = a.answer(a.protected(unknownRoute))
+	a.unknown = a.answer(a.protected(func(*http.Request) (reply, error) {
+		return reply{}, newProblem(http.StatusNotFound, "there is no such resource")
+	}))
 	a.mux.Handle("/", a.unknown)
 }
 
@@ -199,10 +201,6 @@ func wrongMethod(allowed string) endpoint {
 		p.header = http.Header{"Allow": {allowed}}
 		return reply{}, p
 	}
-}
-
-func unknownRoute(*http.Request) (reply, error) {
-	return reply{}, newProblem(http.StatusNotFound, "there is no such resource")
 }
 
 // The descriptions of both APIs as OpenAPI 3.1, written by hand: a generator would own the handlers.

@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/almanac-go/almanac"
 )
@@ -24,17 +22,11 @@ func (s *Store) transactKeys(ctx context.Context, what string, operation func(co
 	k := keys{Store: s}
 	for failures := 0; ; failures++ {
 		err := s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error { return operation(ctx, tx, k) })
-		if !keyTaken(err) || failures == retries {
+		if !violates(err, "keys_pkey") || failures == retries {
 			return err
 		}
 		k.lookUp = true
 	}
-}
-
-// keyTaken reports whether an error means that an idempotency key belongs to another event.
-func keyTaken(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && refusal.ConstraintName == "keys_pkey"
 }
 
 // choose gives each of the events an idempotency key of its own. The key is the short form, unless

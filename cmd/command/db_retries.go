@@ -172,10 +172,8 @@ type stalledReport struct {
 	RetryAt  time.Time `json:"retryAt"`
 }
 
-func stalledReports(list []almanac.StalledSeries) []stalledReport {
-	return mapped(list, func(s almanac.StalledSeries) stalledReport {
-		return stalledReport{s.Series.Type, s.Series.Name, s.Error, s.Failures, s.Since, s.RetryAt}
-	})
+func stalledReportOf(s almanac.StalledSeries) stalledReport {
+	return stalledReport{s.Series.Type, s.Series.Name, s.Error, s.Failures, s.Since, s.RetryAt}
 }
 
 // writeStalled writes the stalled series of a user, if there are any.

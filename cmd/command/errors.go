@@ -75,11 +75,6 @@ func oneOf(argument, value string) error {
 	return oneOfBy(func(known string) bool { return known == value }, argument, value)
 }
 
-// oneOfAnyCase is oneOf for values whose case does not matter.
-func oneOfAnyCase(argument, value string) error {
-	return oneOfBy(func(known string) bool { return strings.EqualFold(known, value) }, argument, value)
-}
-
 func oneOfBy(same func(known string) bool, argument, value string) error {
 	known := choices[strings.ReplaceAll(strings.Trim(argument, "-<>"), "-", "_")]
 	if !slices.ContainsFunc(strings.Split(known, ", "), same) {

@@ -83,7 +83,7 @@ func (c *listEvents) parse(env *environment) (eventQuery, error) {
 	var q eventQuery
 	var errs []error
 	if c.Status != "" {
-		errs = append(errs, oneOfAnyCase("--status", c.Status))
+		errs = append(errs, oneOfBy(func(known string) bool { return strings.EqualFold(known, c.Status) }, "--status", c.Status))
 		q.spec = append(q.spec, almanac.InStatus(strings.ToUpper(c.Status)))
 	}
 	order, ordered, errOrder := c.Order.parse(c.Status, c.Waiting.Overdue)

@@ -159,7 +159,7 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 // problemsOf returns all that is wrong with a row: what could not be read, and what a
 // profile may not be.
 func (i *importing) problemsOf(read row) []problem {
-	if i.unread(read) {
+	if slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" }) { // nothing could be read
 		return read.problems
 	}
 	list := read.problems
@@ -179,11 +179,6 @@ func (i *importing) problemsOf(read row) []problem {
 func (i *importing) acceptsOptional(read row) bool {
 	_, err := almanac.NewUser(read.profile, i.now, almanac.WithOptionalProfile())
 	return err == nil && len(read.problems) == 0
-}
-
-// unread reports that nothing of a row could be read.
-func (i *importing) unread(read row) bool {
-	return slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" })
 }
 
 // nowhere is a repository that stores nothing. It knows what an enrolment asks of one,

@@ -160,7 +160,7 @@ func (h history) details(env *environment, u almanac.User) userDetails {
 	return userDetails{
 		userReport: userReportOf(u), LocalTime: u.Timezone.WallTime(env.now).String(), Offset: offsetText(offsetAt(u.Timezone, env.now)),
 		Open: mapped(h.open, eventReportOf), MoreOpen: h.moreOpen, Ended: mapped(h.ended, eventReportOf), MoreEnded: h.moreEnded,
-		Stalled: stalledReports(h.stalled),
+		Stalled: mapped(h.stalled, stalledReportOf),
 	}
 }
 

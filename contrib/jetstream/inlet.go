@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,8 +23,9 @@ type inlet struct {
 	almanac.Repository
 	line *line
 
+	turn atomic.Int64 // rotates the type with which a claim starts, so that no type waits for ever
+
 	mu   sync.Mutex
-	turn int        // rotates the type with which a claim starts
 	kept []*message // taken, but not accepted, because the database did not answer
 }
 
@@ -56,7 +58,7 @@ func (i *inlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 // take takes messages of the request's types, kept messages first.
 func (i *inlet) take(ctx context.Context, r almanac.ClaimRequest) ([]*message, error) {
 	taken := i.unkeep(r)
-	turn := i.nextTurn()
+	turn := int(i.turn.Add(1))
 	for n := range r.Types {
 		free := r.Limit - len(taken)
 		if free <= 0 {
@@ -132,14 +134,6 @@ func (i *inlet) unkeep(r almanac.ClaimRequest) []*message {
 		return true
 	})
 	return taken
-}
-
-// nextTurn makes each claim start with another type, so that no type waits for ever.
-func (i *inlet) nextTurn() int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.turn++
-	return i.turn
 }
 
 // let logs an error of a reply to the stream. The message then comes again, and is found

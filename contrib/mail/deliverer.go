@@ -27,7 +27,7 @@ func New(s Settings) (*Deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Deliverer{settings: s, pool: newPool(s.Server)}, nil
+	return &Deliverer{settings: s, pool: &pool{server: s.Server, slots: make(chan struct{}, s.Server.Connections)}}, nil
 }
 
 // Deliver sends the mail of an event. A nil error means that the server has accepted it. The
@@ -89,7 +89,11 @@ func (d *Deliverer) Health() error {
 }
 
 // CloseIdleConnections closes the connections that no delivery uses.
-func (d *Deliverer) CloseIdleConnections() { d.pool.closeIdle() }
+func (d *Deliverer) CloseIdleConnections() {
+	for c := d.pool.take(); c != nil; c = d.pool.take() {
+		c.quit()
+	}
+}
 
 // fails notes an error of the sender's side, and logs the first one.
 func (d *Deliverer) fails(ctx context.Context, err error) {

@@ -23,10 +23,6 @@ type pool struct {
 	idle []*connection // the last one was used last
 }
 
-func newPool(s Server) *pool {
-	return &pool{server: s, slots: make(chan struct{}, s.Connections)}
-}
-
 // send sends a mail on a connection that is open, or on a new one.
 func (p *pool) send(ctx context.Context, m message) error {
 	if err := p.enter(ctx); err != nil {
@@ -106,13 +102,6 @@ func (p *pool) forget(c *connection) {
 			p.idle = append(p.idle[:i], p.idle[i+1:]...)
 			return
 		}
-	}
-}
-
-// closeIdle closes the connections that no delivery uses.
-func (p *pool) closeIdle() {
-	for c := p.take(); c != nil; c = p.take() {
-		c.quit()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -176,13 +177,13 @@ func (c *config) check() error {
 	return errors.Join(errs...)
 }
 
-// authenticator lets in requests with the token. Without a token it lets in every request,
+// authenticator lets in requests with one of the tokens. Without a token it lets in every request,
 // and only this machine reaches the API.
-func (c *config) authenticator() httpapi.Authenticator {
-	if c.api.token == "" {
+func authenticator(tokens ...string) httpapi.Authenticator {
+	if strings.Join(tokens, "") == "" {
 		return httpapi.NoAuthentication{}
 	}
-	return httpapi.BearerToken(c.api.token)
+	return httpapi.BearerToken(tokens...)
 }
 
 // logger returns the configured logger.

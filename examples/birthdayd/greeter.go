@@ -162,17 +162,11 @@ func dateProblem(value json.RawMessage) string {
 // "18:30"}.
 const deliverAt = "deliverAt"
 
-func clockOf(value json.RawMessage) (calendar.Clock, error) {
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return calendar.Clock{}, err
-	}
-	return calendar.ParseClock(text)
-}
-
 // deliverAtProblem returns what is wrong with a value of deliverAt, or "".
 func deliverAtProblem(value json.RawMessage) string {
-	if _, err := clockOf(value); err != nil {
+	var text string
+	err := json.Unmarshal(value, &text)
+	if _, bad := calendar.ParseClock(text); err != nil || bad != nil {
 		return "is not a time of day of the form \"HH:MM\" or \"HH:MM:SS\""
 	}
 	return ""

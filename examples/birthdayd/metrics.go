@@ -84,12 +84,3 @@ func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.
 		tell.ServeHTTP(w, r)
 	})
 }
-
-// metricsAuthenticator lets in requests with the token of the metrics or of the API. It
-// lets in every request when there is neither token.
-func (c *config) metricsAuthenticator() httpapi.Authenticator {
-	if c.api.token == "" && c.metrics.token == "" {
-		return httpapi.NoAuthentication{}
-	}
-	return httpapi.BearerToken(c.api.token, c.metrics.token)
-}

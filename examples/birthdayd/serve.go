@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/dashboard"
 	"github.com/almanac-go/almanac/httpapi"
@@ -95,29 +97,20 @@ type deployment struct {
 
 // assemble creates the parts of the library. It starts nothing.
 func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, error) {
-	deliverers, err := c.deliverers(log)
-	if err != nil {
-		return nil, err
-	}
 	registry, err := almanac.NewRegistry(c.handlers()...)
 	if err != nil {
 		return nil, err
 	}
-	work, err := postgres.New(p.worker)
-	if err != nil {
-		return nil, err
-	}
 	d := &deployment{delay: c.api.delay, metrics: newMetrics(registry), monitor: dashboard.NewMonitor(), log: log}
-	options := append(c.options(log),
+	options := []almanac.Option{
 		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
-		almanac.WithObserver(d.metrics.events), almanac.WithObserver(d.monitor))
-	for channel, deliverer := range deliverers {
-		options = append(options, almanac.WithDeliverer(channel, d.monitor.Middleware(d.metrics.events.Middleware(deliverer))))
+		almanac.WithObserver(d.metrics.events), almanac.WithObserver(d.monitor),
+		almanac.WithMiddleware(d.monitor.Middleware, d.metrics.events.Middleware),
 	}
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
 	}
-	if d.scheduler, err = almanac.NewScheduler(work, registry, options...); err != nil {
+	if d.scheduler, err = c.scheduler(p.worker, registry, log, options...); err != nil {
 		return nil, err
 	}
 	if err := d.addAPI(c, p, log); err != nil {
@@ -132,15 +125,26 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	return d, d.metrics.watch(d, registry)
 }
 
-// options returns the options of every scheduler.
-func (c config) options(log *slog.Logger) []almanac.Option {
-	return []almanac.Option{
+// scheduler returns a scheduler as configured, with further options.
+func (c config) scheduler(pool *pgxpool.Pool, registry almanac.Registry, log *slog.Logger, further ...almanac.Option) (almanac.Scheduler, error) {
+	store, err := postgres.New(pool)
+	if err != nil {
+		return nil, err
+	}
+	deliverers, err := c.deliverers(log)
+	if err != nil {
+		return nil, err
+	}
+	options := append(further,
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
 		almanac.WithQuietHours(c.quietHours),
 		almanac.WithObserver(almanac.LogObserver(log)),
-		almanac.WithLogger(log),
+		almanac.WithLogger(log))
+	for channel, deliverer := range deliverers {
+		options = append(options, almanac.WithDeliverer(channel, deliverer))
 	}
+	return almanac.NewScheduler(store, registry, options...)
 }
 
 // addAPI adds the HTTP server, which also serves the metrics, on separate connections. It
@@ -161,12 +165,12 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	if c.api.rate > 0 {
 		options = append(options, httpapi.WithRate(float64(c.api.rate), max(1, c.api.rate/10)))
 	}
-	api, err := httpapi.New(d.planner, reader{d.store, d.probe}, c.authenticator(), options...)
+	api, err := httpapi.New(d.planner, reader{d.store, d.probe}, authenticator(c.api.token), options...)
 	if err != nil {
 		return err
 	}
 	if c.metrics.on {
-		api = d.metrics.beside(api, c.metricsAuthenticator(), log)
+		api = d.metrics.beside(api, authenticator(c.api.token, c.metrics.token), log)
 	}
 	d.server = httpapi.Server(c.api.addr, api)
 	d.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
@@ -297,23 +301,11 @@ func briefly(ctx context.Context, c config, std streams, do func(almanac.Schedul
 	if err := postgres.Migrate(ctx, pool); err != nil {
 		return stopped(ctx, err)
 	}
-	store, err := postgres.New(pool)
-	if err != nil {
-		return err
-	}
 	registry, err := almanac.NewRegistry(c.handlers()...)
 	if err != nil {
 		return err
 	}
-	deliverers, err := c.deliverers(log)
-	if err != nil {
-		return err
-	}
-	options := c.options(log)
-	for channel, deliverer := range deliverers {
-		options = append(options, almanac.WithDeliverer(channel, deliverer))
-	}
-	scheduler, err := almanac.NewScheduler(store, registry, options...)
+	scheduler, err := c.scheduler(pool, registry, log)
 	if err != nil {
 		return err
 	}

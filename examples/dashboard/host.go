@@ -44,10 +44,7 @@ func connect(ctx context.Context, name string, connections int32) *pgxpool.Pool 
 	return must(pgxpool.NewWithConfig(ctx, config))
 }
 
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
+func must[T any](value T, err error) T { check(err); return value }
 
 func check(err error) {
 	if err != nil {

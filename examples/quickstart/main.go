@@ -52,10 +52,7 @@ func main() {
 	check(scheduler.Run(ctx)) // until ctx is done; then it drains
 }
 
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
+func must[T any](value T, err error) T { check(err); return value }
 
 func check(err error) {
 	if err != nil {

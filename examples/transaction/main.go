@@ -80,10 +80,7 @@ func report(ctx context.Context, out io.Writer, pool *pgxpool.Pool, what string)
 	return err
 }
 
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
+func must[T any](value T, err error) T { check(err); return value }
 
 func check(err error) {
 	if err != nil {

@@ -97,10 +97,6 @@ type holder[T any] struct {
 // call gets about twice as many, up to a batch.
 const firstAsk = 16
 
-func newHolder[T any](r *run[T]) *holder[T] {
-	return &holder[T]{r: r, incoming: make(chan []held[T])}
-}
-
 // budget returns how many items may be held at most.
 func (h *holder[T]) budget() int { return h.r.Settings.Slots / 2 }
 

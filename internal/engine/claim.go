@@ -19,8 +19,6 @@ type slots struct {
 	freed hint
 }
 
-func newSlots(size int) *slots { return &slots{size: size} }
-
 func (s *slots) free() int { return s.size - int(s.held.Load()) }
 
 func (s *slots) take() { s.held.Add(1) }

@@ -215,7 +215,7 @@ func (e *Engine[T]) Run(ctx context.Context) error {
 	defer stopRenewing()
 
 	var actors actorGroup
-	holder := newHolder(r)
+	holder := &holder[T]{r: r, incoming: make(chan []held[T])}
 	claimer := &claimer[T]{r: r, holder: holder}
 	actors.all.Go(func() { // when Claim ends the goroutine, the holder releases what it holds
 		defer r.busy.leave()
@@ -293,8 +293,8 @@ func newRun[T any](e *Engine[T], stopped <-chan struct{}) *run[T] {
 	r := &run[T]{
 		Engine:  e,
 		log:     log,
-		slots:   newSlots(e.Settings.Slots),
-		ledger:  newLedger(e.Leases.TTL, e.Settings.Abandon),
+		slots:   &slots{size: e.Settings.Slots},
+		ledger:  &ledger{ttl: e.Leases.TTL, grace: e.Settings.Abandon, byKey: make(map[Key]*lease), running: shares{place: inLedger}},
 		busy:    newGroup(),
 		results: make(chan finished[T], e.Settings.Slots),
 		last:    make(chan struct{}),

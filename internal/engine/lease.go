@@ -65,10 +65,6 @@ func (s *shares) remove(h *share) {
 	h.places[s.place] = 0
 }
 
-func newLedger(ttl, grace time.Duration) *ledger {
-	return &ledger{ttl: ttl, grace: grace, byKey: make(map[Key]*lease), running: shares{place: inLedger}}
-}
-
 // take gives an item a share of the lease called key, which was asked for at asked. The
 // context of the share derives from work and ends after limit. It returns false when the
 // lease has ended.

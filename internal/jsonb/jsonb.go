@@ -5,6 +5,7 @@ package jsonb
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math/big"
 	"reflect"
@@ -95,7 +96,7 @@ func numberLength(token []byte) (length int, ok bool) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
 	significant := strings.TrimLeft(whole+fraction, "0")
-	exponent, err := strconv.Atoi(orZero(power))
+	exponent, err := strconv.Atoi(cmp.Or(power, "0"))
 	value, overflow := strconv.ParseFloat(text, 64)
 	vanished := value == 0 && significant != ""
 	digits := max(exponent, -exponent)
@@ -113,14 +114,6 @@ func numberLength(token []byte) (length int, ok bool) {
 		length += len(".") + places
 	}
 	return length, length <= maxNumber
-}
-
-// orZero returns the text of an exponent, or "0" if there is none.
-func orZero(power string) string {
-	if power == "" {
-		return "0"
-	}
-	return power
 }
 
 // tokenLength returns the length of the string or number at the start of text, and 1 for
