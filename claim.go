@@ -19,18 +19,16 @@ type ClaimRepository interface {
 	// events were released, have ended or are deleted.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
-	// Settle stores outcomes, each at most once, and in one transaction with the
-	// successor of the event that ends. A series has at most one open event, so a
-	// successor is stored only if its occurrence is after that of the ended event. Settle
-	// may store the settlements in any order, and returns the results in the order of the
-	// settlements.
+	// Settle stores outcomes, each at most once, and in one transaction with the successor
+	// of the event that ends. A series has at most one open event, so a successor is
+	// stored only if its occurrence is after that of the ended event. Settle may store the
+	// settlements in any order, and returns the results in the order of the settlements.
 	//
-	// A settlement that cannot be stored has an error in its result and does not affect
-	// the others. Settle waits for no lock that another transaction may hold for long.
-	// The result of a locked event has an error that matches [ErrLocked], and the event
-	// can be settled later. After an error of the call, it is unknown which outcomes were
-	// stored. The same call may be repeated: an outcome that was stored before has the
-	// same result.
+	// A settlement that cannot be stored has an error in its result and does not affect the
+	// others. Settle waits for no lock that another transaction may hold for long. The
+	// result of a locked event has an error that matches [ErrLocked], and the event can be
+	// settled later. After an error of the call, it is unknown which outcomes were stored.
+	// The same call may be repeated: an outcome that was stored before has the same result.
 	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
 
 	// Release releases the events that are still held under a token, as after a shutdown
@@ -60,9 +58,8 @@ type ClaimRepository interface {
 	// claim. The holder must call Confirm at the instant, and must not start the event
 	// before the answer. From the instant on, the event is in flight like any other.
 	//
-	// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and
-	// Return return an error that matches [errors.ErrUnsupported], and a Scheduler never
-	// calls them.
+	// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and Return
+	// return an error that matches [errors.ErrUnsupported], and a Scheduler never calls them.
 	//
 	// Confirm returns which of the events are still held as they were claimed. If the
 	// result's At is not before the due instant of a held event, every later edit finds
@@ -93,9 +90,8 @@ type ClaimRepository interface {
 
 // ClaimRequest asks a repository for due events.
 type ClaimRequest struct {
-	// Token identifies the claim: a new random UUID. The holder of the token may settle
-	// the claimed events. If the answer of a claim is lost, the token names the events to
-	// release.
+	// Token identifies the claim: a new random UUID. The holder of the token may settle the
+	// claimed events. If the answer of a claim is lost, the token names the events to release.
 	Token uuid.UUID
 	// Owner names the process that claims, for operators who look at leases. It has no
 	// other effect.
@@ -111,9 +107,8 @@ type ClaimRequest struct {
 	// Lease is how long the events are held before another process may release them.
 	Lease time.Duration
 	// Mark is where the search begins: events that became available before it are left
-	// out. It avoids scanning events that are known to be claimed. Zero means the start.
-	// A mark later than the repository's clock (the clock was set back) is treated as
-	// zero.
+	// out. It avoids scanning events that are known to be claimed. Zero means the start. A
+	// mark later than the repository's clock (the clock was set back) is treated as zero.
 	Mark time.Time
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
@@ -129,14 +124,12 @@ type ClaimResult struct {
 	// All events that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.
 	Reached time.Time
-	// Query is how long the claim's statement took. It begins when the repository has a
-	// connection, and ends with the last row. Zero means that it was not measured. It is
-	// only informative.
+	// Query is how long the claim's statement took. It begins when the repository has a connection,
+	// and ends with the last row. Zero means that it was not measured. It is only informative.
 	Query time.Duration
 }
 
-// Settlement is the outcome of one claimed event, to be stored by
-// [ClaimRepository].Settle.
+// Settlement is the outcome of one claimed event, to be stored by [ClaimRepository].Settle.
 type Settlement struct {
 	// Event is the event as it was claimed. Its version and its lease token must still be
 	// the stored ones. Otherwise the settlement is refused, because the lease was lost.
@@ -239,12 +232,11 @@ type SettleResult struct {
 	FollowErr error
 	// Stalled is the stalled series, if the successor could not be planned or stored.
 	Stalled *StalledSeries
-	// Err is why the outcome was not stored. It matches [ErrLocked] if another
-	// transaction has locked the event or its user; the event is still held under its
-	// lease, and the settlement can be repeated. It matches [ErrLeaseLost] if the event
-	// is no longer held, and [ErrHandedOn] if another process settles the event. It is a
-	// [*NotFoundError] if the event does not exist, because its user was deleted
-	// meanwhile.
+	// Err is why the outcome was not stored. It matches [ErrLocked] if another transaction
+	// has locked the event or its user; the event is still held under its lease, and the
+	// settlement can be repeated. It matches [ErrLeaseLost] if the event is no longer held,
+	// and [ErrHandedOn] if another process settles the event. It is a [*NotFoundError] if
+	// the event does not exist, because its user was deleted meanwhile.
 	Err error
 }
 
@@ -264,8 +256,7 @@ type Missed struct {
 // for an event that is no longer as it was claimed.
 //
 // A terminal event keeps the token that ended it. A released event has no token. But from
-// the claimed version to the next, only a crash or another claim would change its
-// counters.
+// the claimed version to the next, only a crash or another claim would change its counters.
 func (s Settlement) StoredAs(e Event) bool {
 	was := s.Event
 	if e.ID != was.ID || e.Version != was.Version+1 {

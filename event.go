@@ -252,8 +252,7 @@ func (e Event) Complete(at time.Time) (Event, error) {
 }
 
 // Fail returns e as FAILED for the given reason, which is cut to 1,000 bytes. The attempt
-// counts as failed. The error is an [*InvalidStateTransitionError] unless e is
-// PROCESSING.
+// counts as failed. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Fail(reason string) (Event, error) {
 	next, err := e.become(Failed)
 	if err != nil {

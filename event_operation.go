@@ -92,12 +92,11 @@ func (s *scheduler) requeuedBefore(ctx context.Context, e Event, r Roster) error
 	return fmt.Errorf("%w: event %s was requeued before", ErrExists, e.ID)
 }
 
-// Check checks an edit of the roster. Every [Repository] must call it before it stores
-// the edit. The error is an [*OptimisticLockError] if a changed or removed event is not a
-// PENDING event of the roster, or has another version. It is also an OptimisticLockError
-// if an event to remove was claimed before. It is an [*InvalidStateTransitionError] if an
-// event would become anything but PENDING or CANCELLED. Other errors are those of
-// [CheckChange].
+// Check checks an edit of the roster. Every [Repository] must call it before it stores the
+// edit. The error is an [*OptimisticLockError] if a changed or removed event is not a
+// PENDING event of the roster, or has another version. It is also an OptimisticLockError if
+// an event to remove was claimed before. It is an [*InvalidStateTransitionError] if an event
+// would become anything but PENDING or CANCELLED. Other errors are those of [CheckChange].
 func (r Roster) Check(wanted Edit) error {
 	open := r.byID()
 	for _, to := range wanted.Changed {

@@ -55,8 +55,7 @@ type EventHandler interface {
 // means the user's zone.
 type Occurrence struct {
 	calendar.Occurrence
-	// Series is the name of the series, if the handler is a [MultiSeries]. Otherwise it
-	// is empty.
+	// Series is the name of the series, if the handler is a [MultiSeries]. Otherwise it is empty.
 	Series string
 	// Available is when an event of the occurrence can first be claimed, UTC: the instant, or later
 	// by [Execution].Spread. [Planner].Preview sets it. Otherwise it is zero.
@@ -80,9 +79,8 @@ type Delivery struct {
 	At      time.Time // the present time by the database clock, UTC, for signatures and measurements
 }
 
-// Deliverer delivers events by one channel. It must be safe for concurrent use. It must
-// return when ctx is done: the attempt has timed out, the lease is lost, or the process
-// stops.
+// Deliverer delivers events by one channel. It must be safe for concurrent use. It must return
+// when ctx is done: the attempt has timed out, the lease is lost, or the process stops.
 //
 // A nil error means that the receiver accepted the event. Any other error is transient,
 // so the event will be tried again, unless [Permanent] wraps the error. [RetryAfter] and
@@ -108,8 +106,7 @@ type Executor interface {
 
 // Configurer is the ability of a handler to say how its events are executed.
 type Configurer interface {
-	// Settings returns the settings. Zero in a field means its default. The result never
-	// changes.
+	// Settings returns the settings. Zero in a field means its default. The result never changes.
 	Settings() Execution
 }
 
@@ -211,9 +208,8 @@ type Registry interface {
 	EventTypes() []string
 }
 
-// NewRegistry returns the registry of the given handlers. The error joins all problems:
-// two handlers for one type, a nil handler, and an event type or a setting out of its
-// bounds.
+// NewRegistry returns the registry of the given handlers. The error joins all problems: two
+// handlers for one type, a nil handler, and an event type or a setting out of its bounds.
 func NewRegistry(handlers ...EventHandler) (Registry, error) {
 	r := make(registry, len(handlers))
 	var errs []error

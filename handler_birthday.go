@@ -116,8 +116,7 @@ const TypeAnniversary = "ANNIVERSARY"
 // the date from the user's attribute "anniversary" and delivers at 09:00 in the user's
 // zone, by webhook.
 //
-// The occurrence key is the year. Use two handlers with two types for two kinds of
-// anniversary.
+// The occurrence key is the year. Use two handlers with two types for two kinds of anniversary.
 type Anniversary struct {
 	Execution
 	// Type is the event type. Empty means TypeAnniversary.

@@ -9,9 +9,8 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// Follower is the ability of a handler to store further events in the transaction that
-// ends one of its events. An example is a question about the gift, two days after the
-// birthday.
+// Follower is the ability of a handler to store further events in the transaction that ends
+// one of its events. An example is a question about the gift, two days after the birthday.
 type Follower interface {
 	// Follow returns the follow-ups of the event that has ended, besides its successor.
 	// The event is COMPLETED or FAILED, as it will be stored; nothing follows a CANCELLED
@@ -26,8 +25,7 @@ type Follower interface {
 // succeeds it, unless its handler is a [Follower] too. When the user moves, it is due at
 // the same wall time in the new zone.
 type FollowUp struct {
-	// Type is the event type. The handler of this type makes the payload and chooses the
-	// channel.
+	// Type is the event type. The handler of this type makes the payload and chooses the channel.
 	Type string
 	// Occurrence has the wall time and the key. The key has 1 to 90 bytes, and identifies
 	// the follow-up permanently among the user's follow-ups of that type. A follow-up

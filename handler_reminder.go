@@ -23,9 +23,8 @@ const TypeReminder = "REMINDER"
 //
 //	{"reminders": {"dentist": {"at": "2027-03-15T09:00:00", "message": "Brush your teeth"}}}
 //
-// and reminds by webhook. To add, move or remove an appointment, change the attribute
-// (see [ProfileChange].Merge). An appointment that moves to a later wall time is reminded
-// of again.
+// and reminds by webhook. To add, move or remove an appointment, change the attribute (see
+// [ProfileChange].Merge). An appointment that moves to a later wall time is reminded of again.
 type Reminder struct {
 	Execution
 	// Type is the event type. Empty means TypeReminder.
@@ -85,8 +84,7 @@ func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
 // valid returns what NewRegistry refuses.
 func (r Reminder) validate() error { return r.Policies.Check() }
 
-// maxAppointments limits the work of planning, which parses all appointments when one of them
-// ends.
+// maxAppointments limits the work of planning, which parses all appointments when one of them ends.
 const maxAppointments = 100
 
 // Appointments returns u's appointments, by name. The error is a [*ValidationError] that
@@ -147,8 +145,7 @@ func (r Reminder) appointment(u User, name string) (Appointment, bool, error) {
 	return a, true, nil
 }
 
-// clausesOf returns the texts of the errors joined in err, without the package prefix of
-// each.
+// clausesOf returns the texts of the errors joined in err, without the package prefix of each.
 func clausesOf(err error) string {
 	clauses := strings.Split(err.Error(), "\n")
 	for i, clause := range clauses {

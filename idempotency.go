@@ -14,9 +14,8 @@ type IdempotencyKey string
 // keyInstant is ISO 8601 in UTC with exactly three fractional digits.
 const keyInstant = "2006-01-02T15:04:05.000Z"
 
-// NewIdempotencyKey derives the key of an event from its user, its due instant at
-// creation, and its type. The key is "event-" and the first 16 hexadecimal digits of
-// SHA-256 over
+// NewIdempotencyKey derives the key of an event from its user, its due instant at creation,
+// and its type. The key is "event-" and the first 16 hexadecimal digits of SHA-256 over
 //
 //	userID-2025-03-15T14:00:00.000Z-EVENTTYPE
 //

@@ -17,8 +17,7 @@ import (
 // about attempts and failed deliveries (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer { return logObserver{log} }
 
-// logObserver is a type, so that the scheduler recognizes it and does not repeat its
-// lines.
+// logObserver is a type, so that the scheduler recognizes it and does not repeat its lines.
 type logObserver struct{ log *slog.Logger }
 
 // Observe logs one change.
@@ -153,8 +152,7 @@ func (w *worker) logUnsettled(ctx context.Context, s *Settlement, r *SettleResul
 	}
 }
 
-// logFailure logs a delivery that failed or was refused. It logs nothing if there is a
-// LogObserver.
+// logFailure logs a delivery that failed or was refused. It logs nothing if there is a LogObserver.
 func (w *worker) logFailure(ctx context.Context, s *Settlement, r *SettleResult) {
 	again := r.Event.Status == Pending && s.Outcome.Cause == AfterFailure
 	if r.Err != nil || !again && r.Event.Status != Failed || w.observed() {

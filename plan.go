@@ -157,10 +157,9 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	return e, nil
 }
 
-// rebirthWindow is how soon a successor must be due for its id to be derived from the
-// event before it. It is longer than the changes that a standby server may lack after a
-// failover. So a successor that is due later cannot have been delivered if its creation
-// is lost.
+// rebirthWindow is how soon a successor must be due for its id to be derived from the event
+// before it. It is longer than the changes that a standby server may lack after a failover.
+// So a successor that is due later cannot have been delivered if its creation is lost.
 const rebirthWindow = 10 * time.Minute
 
 // successorID returns the id of next, which is planned at now as the successor of done.
@@ -231,13 +230,12 @@ type replanning struct {
 
 // event returns a pending event, updated for its user after the edit.
 //
-// If the occurrence keeps its wall time, the event keeps its identity, and its instant
-// follows the user's zone. If that instant has passed, the event is due now. If
-// [Operator].RunNow made the event due and the edit does not change its occurrence, it stays
-// due. If the wall time differs otherwise, the user's data or the rule was corrected. Then the
-// event moves if the next occurrence after now is still the same occurrence, by its key.
-// Otherwise the error matches [calendar.ErrNoOccurrence], because an event never becomes
-// another occurrence.
+// If the occurrence keeps its wall time, the event keeps its identity, and its instant follows
+// the user's zone. If that instant has passed, the event is due now. If [Operator].RunNow made
+// the event due and the edit does not change its occurrence, it stays due. If the wall time
+// differs otherwise, the user's data or the rule was corrected. Then the event moves if the
+// next occurrence after now is still the same occurrence, by its key. Otherwise the error
+// matches [calendar.ErrNoOccurrence], because an event never becomes another occurrence.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)

@@ -38,9 +38,8 @@ type Repository interface {
 	// makes up for a missing one.
 	//
 	// Listen calls wake for each hint until ctx is done. It also calls wake once when it
-	// starts to receive hints, for the events that were stored before. It calls wake from
-	// one goroutine at a time, and not after it has returned. The function wake does not
-	// block.
+	// starts to receive hints, for the events that were stored before. It calls wake from one
+	// goroutine at a time, and not after it has returned. The function wake does not block.
 	//
 	// Listen returns nil when ctx is done. A repository without hints returns nil at
 	// once, and Run polls. An error means that no more hints are received. Run then calls
@@ -78,8 +77,7 @@ type EventRepository interface {
 	//
 	// [OldestFirst] and [NewestFirst] are the order of the ids, so an event that is
 	// rescheduled between two pages is neither left out nor repeated. With [NextFirst], an
-	// event that is rescheduled or released between two pages can be left out or
-	// repeated.
+	// event that is rescheduled or released between two pages can be left out or repeated.
 	//
 	// A program that continues from the last event it has seen finds events that are
 	// created later. Two kinds of events can appear after others with greater ids. The
@@ -106,9 +104,8 @@ type EventRepository interface {
 
 	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
 	// in the order in which they became available. That is the order of their due
-	// instants, except for released events. The limit is 1 to 1,000. Zero means 1,000.
-	// Any other limit is a [*ValidationError]. FindMissed changes nothing and locks
-	// nothing.
+	// instants, except for released events. The limit is 1 to 1,000. Zero means 1,000. Any
+	// other limit is a [*ValidationError]. FindMissed changes nothing and locks nothing.
 	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
 
 	// Requeued returns the ids of those of the events that were requeued before, in any
@@ -134,10 +131,9 @@ type EventRepository interface {
 // stalled series, the zone rules that stored instants follow, and the paused types.
 type MaintenanceRepository interface {
 	// AddSuccessors plans events for the series of one event type that have stalled, and
-	// whose time of the next attempt has come. It takes a page of the users with such
-	// series, and locks them against edits. It calls plan with these users, and stores the
-	// events that plan returns. [UserSeries].Stalled has the series, and Used their used
-	// keys.
+	// whose time of the next attempt has come. It takes a page of the users with such series,
+	// and locks them against edits. It calls plan with these users, and stores the events
+	// that plan returns. [UserSeries].Stalled has the series, and Used their used keys.
 	//
 	// Then the series of these users have stalled no longer, even if no event was stored.
 	// The series that plan returns in again have stalled further, with the new Error,
@@ -236,9 +232,8 @@ type Setting struct {
 //go:embed schema.sql
 var schemaSQL string
 
-// Schema returns the whole database schema as commented SQL, for a database that does not
-// have it yet. The text refers to the PostgreSQL schema that holds the tables as the psql
-// variable schema:
+// Schema returns the whole database schema as commented SQL, for a database that does not have it
+// yet. The text refers to the PostgreSQL schema that holds the tables as the psql variable schema:
 //
 //	psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
 //

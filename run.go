@@ -131,9 +131,8 @@ func (s *scheduler) runListening(ctx context.Context, lanes []*lane) error {
 	return errors.Join(errs...)
 }
 
-// verify waits until the repository answers whether this program can work on it, or until
-// ctx is done. It tries again after other errors, because a program may start before its
-// database.
+// verify waits until the repository answers whether this program can work on it, or until ctx
+// is done. It tries again after other errors, because a program may start before its database.
 func (s *scheduler) verify(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := s.repository.Verify(ctx)
@@ -199,9 +198,8 @@ func zoneRelease(now time.Time) string {
 // fails, so the attempts must become rare.
 var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.2}
 
-// listen wakes the engines for each hint of the repository, until ctx is done. It logs
-// the start and the end of an outage, not each failure. Without hints, it polls the
-// pauses.
+// listen wakes the engines for each hint of the repository, until ctx is done. It logs the
+// start and the end of an outage, not each failure. Without hints, it polls the pauses.
 func (s *scheduler) listen(ctx context.Context) {
 	pauses := new(pausePoll)
 	for failures := 0; ctx.Err() == nil; {

@@ -116,9 +116,8 @@ func (j *job) later(other *job) int {
 	return j.event.FirstAvailable().Compare(other.event.FirstAvailable())
 }
 
-// patience returns how long to wait while another transaction has the event's user
-// locked: a quarter of the time since the instant, so that a long transaction causes few
-// queries.
+// patience returns how long to wait while another transaction has the event's user locked:
+// a quarter of the time since the instant, so that a long transaction causes few queries.
 func (j *job) patience() time.Duration {
 	return min(max(j.clock.now().Sub(j.event.FirstAvailable())/4, 2*time.Millisecond), time.Second)
 }
@@ -137,8 +136,7 @@ type clock struct{ database, local time.Time }
 
 func (c clock) now() time.Time { return c.database.Add(time.Since(c.local)) }
 
-// databaseClock keeps the best known estimate of the database clock. It is safe for
-// concurrent use.
+// databaseClock keeps the best known estimate of the database clock. It is safe for concurrent use.
 type databaseClock struct {
 	mu sync.Mutex
 	clock

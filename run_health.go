@@ -28,10 +28,9 @@ type Health struct {
 	// tried again. Err ignores them.
 	Maintenance map[string]Failure
 
-	// Deliveries has the event types of which the last attempt in this process failed, by
-	// type. For is the time since the first failed attempt after the last success. An attempt
-	// that is snoozed or not owed is neither. Err ignores them, because a restart mends no
-	// receiver.
+	// Deliveries has the event types of which the last attempt in this process failed, by type.
+	// For is the time since the first failed attempt after the last success. An attempt that is
+	// snoozed or not owed is neither. Err ignores them, because a restart mends no receiver.
 	Deliveries map[string]Failure
 
 	// Workers is how many events can be delivered at the same time (see [WithWorkers]).
@@ -41,9 +40,8 @@ type Health struct {
 	Held int
 
 	// Stuck is how many deliveries have not returned five seconds after the end of their
-	// context. A stuck delivery occupies a worker until it returns. When its lease has
-	// expired, other workers can claim the event, and its worker counts as dead (see
-	// [WithCrashLimit]).
+	// context. A stuck delivery occupies a worker until it returns. When its lease has expired,
+	// other workers can claim the event, and its worker counts as dead (see [WithCrashLimit]).
 	Stuck int
 
 	// Blocked is how many calls of handlers' planning code and of observers were given up, and
@@ -78,8 +76,7 @@ type Failure struct {
 //     blocked
 //   - [ErrLeaseLost] if leases were lost recently
 //
-// and the errors of the repository, if Claim, Settle or Renew has failed for longer than
-// Patience.
+// and the errors of the repository, if Claim, Settle or Renew has failed for longer than Patience.
 //
 // Use Err for a readiness probe. Every condition except ErrStuck clears by itself.
 // Restart the process only on ErrStuck. With a liveness probe that asks the database, all

@@ -7,9 +7,8 @@ import (
 	"github.com/almanac-go/almanac/internal/isolate"
 )
 
-// settlements returns the settlements of a batch. What follows the events is planned for
-// the whole batch when the repository first asks for it, in one goroutine besides that of
-// the transaction.
+// settlements returns the settlements of a batch. What follows the events is planned for the whole
+// batch when the repository first asks for it, in one goroutine besides that of the transaction.
 func (w *worker) settlements(jobs []*job) []Settlement {
 	next := &plans[Event]{worker: w, jobs: jobs, what: "planning the successor of", plan: w.planNext, lost: func(j *job) *error { return &j.nextLost }}
 	follow := &plans[[]Event]{worker: w, jobs: jobs, what: "planning what follows", plan: w.planFollowing, lost: func(j *job) *error { return &j.followLost }}

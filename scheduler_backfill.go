@@ -17,8 +17,7 @@ import (
 // BackfillOptions are options of [Planner].Backfill. The zero BackfillOptions means
 // all users at an unlimited rate.
 type BackfillOptions struct {
-	// After is Next of an earlier result, to continue from there. Empty means the first
-	// user.
+	// After is Next of an earlier result, to continue from there. Empty means the first user.
 	After Cursor
 	// Rate is the most users to process in one second, which leaves capacity of the
 	// database to other work. It must not be negative. Zero means no limit: two pages are

@@ -23,8 +23,7 @@ type Refusal struct {
 	Err error
 }
 
-// CreateUsersOptions are options of [Planner].CreateUsers. Zero in a field means its
-// default.
+// CreateUsersOptions are options of [Planner].CreateUsers. Zero in a field means its default.
 type CreateUsersOptions struct {
 	Batch   int // the most users in a transaction, 1 to 1,000; default 1,000
 	Writers int // the most concurrent transactions, and so connections, 1 to 64; default 2; always 1 in a transaction of the host
@@ -164,8 +163,7 @@ func (e *creation) run(ctx context.Context, profiles iter.Seq2[Profile, error]) 
 	return cmp.Or(e.err, err)
 }
 
-// read divides the profiles into batches. The profiles before an error of the sequence
-// are stored.
+// read divides the profiles into batches. The profiles before an error of the sequence are stored.
 func (e *creation) read(ctx context.Context, profiles iter.Seq2[Profile, error], batches chan<- batch) error {
 	var b batch
 	var broken error

@@ -155,8 +155,7 @@ func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
 	return left
 }
 
-// replans returns the series that an edit replans, or will replan when their events in flight
-// end.
+// replans returns the series that an edit replans, or will replan when their events in flight end.
 func (p replanning) replans(edit Edit) map[Series]bool {
 	events := slices.Concat(edit.Changed, edit.New, edit.Removed)
 	if p.is.Version != p.User.Version {

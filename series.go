@@ -176,8 +176,7 @@ func (s *scheduler) seriesOf(types []string, g guard, u User) ([]oneSeries, erro
 }
 
 // firsts plans the next event of each series that has no open event. The map open has the
-// open series, with the keys of their events. A series without a next occurrence is left
-// out.
+// open series, with the keys of their events. A series without a next occurrence is left out.
 func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error) {
 	var events []Event
 	for _, one := range list {

@@ -130,8 +130,7 @@ func (ForReason) spec()  {}
 type Page struct {
 	Limit int    // the most events to return, 1 to 1,000; zero means 50
 	After Cursor // Next of the page before; empty means the first page
-	// Order is for [EventRepository].Find. Other methods refuse every order but the zero
-	// value.
+	// Order is for [EventRepository].Find. Other methods refuse every order but the zero value.
 	Order Order
 }
 
@@ -221,8 +220,7 @@ func (c Cursor) position(order Order) (at time.Time, after uuid.UUID, err error)
 }
 
 // PageOf returns the page of the first limit events of a list in the given order. Pass a
-// list of up to limit + 1 events: one event more than limit shows that there is a next
-// page.
+// list of up to limit + 1 events: one event more than limit shows that there is a next page.
 func PageOf(events []Event, limit int, order Order) List[Event] {
 	if len(events) <= limit {
 		return List[Event]{Items: events}

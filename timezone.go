@@ -72,10 +72,9 @@ func (z *ZoneReport) add(move time.Duration) {
 }
 
 const (
-	// recheckGrace covers events that another goroutine or process plans by the old rules
-	// before it notices the new ones. It may use rules for up to zoneStale after reading
-	// them, and its transaction, perhaps one of the host, may end later still. See
-	// docs/adr/0016-zone-rules.md.
+	// recheckGrace covers events that another goroutine or process plans by the old rules before
+	// it notices the new ones. It may use rules for up to zoneStale after reading them, and its
+	// transaction, perhaps one of the host, may end later still. See docs/adr/0016-zone-rules.md.
 	recheckGrace = time.Hour
 	maxMoves     = 1000 // the most events in one transaction
 )
@@ -304,9 +303,8 @@ const (
 // rules to store. The release decides which rules are newer. Rules with a release are
 // newer than rules without one. Trusted rules are always newer.
 //
-// The comparison covers ten years, and rules that agree for ten years may differ later.
-// So a program of an older release neither moves that window to later years, nor ends a
-// recheck.
+// The comparison covers ten years, and rules that agree for ten years may differ later. So a
+// program of an older release neither moves that window to later years, nor ends a recheck.
 func compareRules(z calendar.Timezone, stored *ZoneRecord, year int, trusted bool) (ZoneRecord, verdict) {
 	rules, _ := z.Rules(year) // the caller has checked that there are rules
 	mine := ZoneRecord{ZoneRules: rules}

@@ -105,8 +105,7 @@ func (v *zoneView) differs(zone string) bool {
 	return other != nil && other.from.IsZero()
 }
 
-// other returns this program's rules in a zone if they may differ from the repository's,
-// or nil.
+// other returns this program's rules in a zone if they may differ from the repository's, or nil.
 func (v *zoneView) other(zone string) *otherRules {
 	found, compared := v.own.Load(zone)
 	if !compared {
@@ -116,10 +115,9 @@ func (v *zoneView) other(zone string) *otherRules {
 	return other
 }
 
-// compare compares this program's rules in a zone with the repository's. It returns nil
-// if the repository has no rules, because the first program that stores rules checks all
-// pending events. Rules that agree but have another release may differ after the compared
-// years.
+// compare compares this program's rules in a zone with the repository's. It returns nil if
+// the repository has no rules, because the first program that stores rules checks all pending
+// events. Rules that agree but have another release may differ after the compared years.
 func (v *zoneView) compare(zone string) *otherRules {
 	i, known := slices.BinarySearchFunc(v.rules, zone, func(r ZoneRecord, name string) int { return strings.Compare(r.Zone, name) })
 	if !known {

@@ -93,8 +93,7 @@ type User struct {
 	// OptOuts are what the user refuses, without repetition, in the order of types and
 	// channels. Nil means that the user refuses nothing.
 	OptOuts []OptOut
-	// CreationDigest is the CreationDigest of the profile that created the user. It never
-	// changes.
+	// CreationDigest is the CreationDigest of the profile that created the user. It never changes.
 	CreationDigest string
 	Version        int       // 1 when created; raised by every change
 	CreatedAt      time.Time // UTC
@@ -112,13 +111,11 @@ type Profile struct {
 	DateOfBirth string // YYYY-MM-DD, or --MM-DD without the year
 	Timezone    string // an IANA name
 	// Attributes are a JSON object; nil means {}. They have at most 64 KiB as PostgreSQL writes
-	// them: without other white space than one blank after each comma and colon, without
-	// escapes that are not needed, and with 1e3 as 1000. The text that is given has at most
-	// 256 KiB.
+	// them: without other white space than one blank after each comma and colon, without escapes
+	// that are not needed, and with 1e3 as 1000. The text that is given has at most 256 KiB.
 	Attributes json.RawMessage
-	// Locale is a language tag of BCP 47, at most 100 bytes, with known subtags. It is
-	// stored in canonical form: "EN_us" as "en-US", and "iw" as "he". The default is "",
-	// no locale.
+	// Locale is a language tag of BCP 47, at most 100 bytes, with known subtags. It is stored
+	// in canonical form: "EN_us" as "en-US", and "iw" as "he". The default is "", no locale.
 	Locale string
 	// Email is a bare address as of RFC 5322, at most 254 bytes: no display name, no
 	// comment. It may have characters beyond ASCII (RFC 6532). It is stored as given,
@@ -171,10 +168,9 @@ const (
 	maxLocale         = 100
 )
 
-// NewUser returns the user of a valid profile, created at now. The date of birth may be
-// at latest the present date in the user's zone. Of the options only
-// [WithOptionalProfile] has an effect. The error is a [*ValidationError] that names every
-// invalid field.
+// NewUser returns the user of a valid profile, created at now. The date of birth may be at
+// latest the present date in the user's zone. Of the options only [WithOptionalProfile]
+// has an effect. The error is a [*ValidationError] that names every invalid field.
 func NewUser(p Profile, now time.Time, options ...Option) (User, error) {
 	return newUser(p, now, optionalProfile(options))
 }
@@ -207,8 +203,7 @@ func newUser(p Profile, now time.Time, optional bool) (User, error) {
 
 // Edit returns u with the change applied at now, and with its version raised by one. It
 // validates the changed fields as [NewUser] does, with the same options. The error is a
-// [*ValidationError], or an [*OptimisticLockError] if the change is for another version of
-// u.
+// [*ValidationError], or an [*OptimisticLockError] if the change is for another version of u.
 func (u User) Edit(c ProfileChange, now time.Time, options ...Option) (User, error) {
 	return u.edit(c, now, optionalProfile(options))
 }
@@ -282,8 +277,7 @@ func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) 
 	return u, nil
 }
 
-// dateOfBirth parses a date of birth. If optional is true, it accepts "", and dates without
-// a year.
+// dateOfBirth parses a date of birth. If optional is true, it accepts "", and dates without a year.
 func dateOfBirth(s string, optional bool) (DateOfBirth, error) {
 	switch {
 	case s == "" && optional:
@@ -323,9 +317,8 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 	}
 }
 
-// latestBirth returns the present date in the user's zone. If the zone is invalid, it
-// returns the present date in the easternmost zone, so that a date in the future is still
-// reported.
+// latestBirth returns the present date in the user's zone. If the zone is invalid, it returns
+// the present date in the easternmost zone, so that a date in the future is still reported.
 func latestBirth(u User, zoned error, now time.Time) calendar.Date {
 	if zoned != nil {
 		return calendar.DateOf(now.UTC().Add(14 * time.Hour))

@@ -89,14 +89,12 @@ func (s *scheduler) OptIn(ctx context.Context, id uuid.UUID, what OptOut) (Updat
 	return s.UpdateUser(ctx, id, ProfileChange{OptIn: []OptOut{what}})
 }
 
-// optedOut returns the error for an event that is not stored because u has opted out of
-// its type.
+// optedOut returns the error for an event that is not stored because u has opted out of its type.
 func optedOut(u User, eventType string) error {
 	return fmt.Errorf("%w: user %s, of %s", ErrOptedOut, u.ID, eventType)
 }
 
-// optOuts returns the opt-outs of u after the change, sorted, without repetition, and nil
-// for none.
+// optOuts returns the opt-outs of u after the change, sorted, without repetition, and nil for none.
 func (c ProfileChange) optOuts(u User) []OptOut {
 	all := slices.DeleteFunc(slices.Clone(u.OptOuts), func(o OptOut) bool { return slices.Contains(c.OptIn, o) })
 	all = append(all, c.OptOut...)
@@ -152,11 +150,10 @@ func optOutsProblem(all []OptOut) string {
 	return ""
 }
 
-// quietUntil returns when the user of a late event may be disturbed again, if that is
-// later than now. The event is late if an attempt has failed or if its instant passed
-// longer ago than the grace. An event that becomes ready after its instant, such as one whose
-// type is spread, is late in quiet hours that its instant is not in. See
-// docs/adr/0056-quiet-hours.md.
+// quietUntil returns when the user of a late event may be disturbed again, if that is later
+// than now. The event is late if an attempt has failed or if its instant passed longer ago
+// than the grace. An event that becomes ready after its instant, such as one whose type is
+// spread, is late in quiet hours that its instant is not in. See docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
 	late := j.event.RetryCount > 0 || now.Sub(j.event.Due) > s.grace
 	if s.quiet == nil || !late && j.event.ReadyAt.IsZero() || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {

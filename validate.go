@@ -224,8 +224,7 @@ func payloadProblem(payload json.RawMessage) string {
 	return ""
 }
 
-// tokenProblem returns what is wrong with a short text that is compared byte by byte, or
-// "".
+// tokenProblem returns what is wrong with a short text that is compared byte by byte, or "".
 func tokenProblem(s string, most int) string {
 	switch {
 	case len(s) < 1 || len(s) > most:

@@ -19,8 +19,7 @@ func Named(first, last string) UserOption {
 	return func(p *almanac.Profile) { p.FirstName, p.LastName = first, last }
 }
 
-// BornOn sets the date of birth, as YYYY-MM-DD, or as --MM-DD without the year; "" means
-// none.
+// BornOn sets the date of birth, as YYYY-MM-DD, or as --MM-DD without the year; "" means none.
 func BornOn(date string) UserOption {
 	return func(p *almanac.Profile) { p.DateOfBirth = date }
 }
@@ -108,8 +107,7 @@ func Crashed(n int) EventOption {
 	}
 }
 
-// DelayedFor delays the next attempt of an event that was tried or has crashed by d from
-// now.
+// DelayedFor delays the next attempt of an event that was tried or has crashed by d from now.
 func DelayedFor(d time.Duration) EventOption {
 	return func(e *almanac.Event, now time.Time) { e.AvailableAt = now.Add(d).UTC().Truncate(time.Second) }
 }

@@ -66,8 +66,7 @@ var (
 	_ ops.Statistics     = (*Repository)(nil)
 )
 
-// NewRepository returns an empty repository. Its clock decides what is due; nil
-// means time.Now.
+// NewRepository returns an empty repository. Its clock decides what is due; nil means time.Now.
 func NewRepository(clock func() time.Time) *Repository {
 	if clock == nil {
 		clock = time.Now

@@ -86,8 +86,7 @@ func (r *Repository) insertPlanned(events []almanac.Event, now time.Time) (store
 	return stored, refused
 }
 
-// planAll plans events. It plans again when the plan meets used keys that list did not
-// contain.
+// planAll plans events. It plans again when the plan meets used keys that list did not contain.
 func (s *state) planAll(list []almanac.UserSeries, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
 	for {
 		wanted, err := plan(slices.Clone(list), now)

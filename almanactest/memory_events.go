@@ -111,8 +111,7 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 	return stored, err
 }
 
-// FindMissed returns up to limit events that have been ready for longer than grace, oldest
-// first.
+// FindMissed returns up to limit events that have been ready for longer than grace, oldest first.
 func (r *Repository) FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) (events []almanac.Event, err error) {
 	if limit, err = almanac.MissedLimit(limit); err != nil {
 		return nil, err

@@ -87,8 +87,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	return s.put(e, now), true, nil
 }
 
-// requeue stores an event that repeats another under the same key, unless that was requeued
-// before.
+// requeue stores an event that repeats another under the same key, unless that was requeued before.
 func (s *state) requeue(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
 	if s.hasOpen(seriesOf(e)) || s.usedUp(e) {
 		return almanac.Event{}, false, nil

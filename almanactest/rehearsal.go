@@ -12,10 +12,9 @@ import (
 )
 
 // Rehearsal is a program that runs on an in-memory repository, in the virtual time of a
-// testing/synctest bubble. Years pass in the time that the deliveries take. The program
-// runs only within [Rehearsal.For] and [Rehearsal.Until]. Between these calls the test may
-// create, edit and delete users. It may also call time.Sleep, which acts as a downtime of
-// the program.
+// testing/synctest bubble. Years pass in the time that the deliveries take. The program runs
+// only within [Rehearsal.For] and [Rehearsal.Until]. Between these calls the test may create,
+// edit and delete users. It may also call time.Sleep, which acts as a downtime of the program.
 type Rehearsal struct {
 	// Repository stores the program's users and events.
 	Repository *Repository
@@ -33,10 +32,9 @@ type Rehearsal struct {
 //	letters := new(almanactest.Recorder)
 //	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer("letter", letters))
 //
-// By default nothing is logged, a lease lasts for a day, polls and sweeps are a day apart,
-// and zones are checked only at the start. Years of waiting then cost next to nothing, and
-// events are still delivered at their instants. The options may override each of these
-// defaults.
+// By default nothing is logged, a lease lasts for a day, polls and sweeps are a day apart, and
+// zones are checked only at the start. Years of waiting then cost next to nothing, and events
+// are still delivered at their instants. The options may override each of these defaults.
 //
 // After a [Rehearsal.Crash], a sweep finds the events when their lease has expired. To test
 // how long that takes, give the program's own [almanac.WithLease] and [almanac.WithSweep],
@@ -106,11 +104,10 @@ func (r *Rehearsal) live(end context.Context, at time.Time) {
 	}
 }
 
-// Crash kills the program in the middle of a delivery; the delivery must call it. Crash
-// does not return. The process stores no results of its events. They are delivered again
-// when their leases have expired, and the crash is counted. Another process starts as soon
-// as the deliveries of the first have returned, for which they have the time of
-// [almanac.WithDrain].
+// Crash kills the program in the middle of a delivery; the delivery must call it. Crash does
+// not return. The process stores no results of its events. They are delivered again when
+// their leases have expired, and the crash is counted. Another process starts as soon as the
+// deliveries of the first have returned, for which they have the time of [almanac.WithDrain].
 //
 // To crash in the first attempt at each event:
 //

@@ -10,9 +10,8 @@ import (
 )
 
 // Store stores a user with events in their given states. For events that were tried or have
-// ended, it makes the necessary claims and outcomes. It returns the events as stored.
-// Events in flight are leased for a minute. It fails t at once when something cannot be
-// stored.
+// ended, it makes the necessary claims and outcomes. It returns the events as stored. Events
+// in flight are leased for a minute. It fails t at once when something cannot be stored.
 func Store(t testing.TB, r almanac.Repository, u almanac.User, events ...almanac.Event) []almanac.Event {
 	t.Helper()
 	first := make([]almanac.Event, len(events))

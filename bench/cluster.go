@@ -116,9 +116,8 @@ func (c *cluster) drop(ctx context.Context, name string) error {
 	return err
 }
 
-// copy makes a physical copy of a template. Its tables are in memory, and every
-// page counts as written before the last checkpoint: each run pays for its
-// full-page images.
+// copy makes a physical copy of a template. Its tables are in memory, and every page
+// counts as written before the last checkpoint: each run pays for its full-page images.
 func (c *cluster) copy(ctx context.Context, template string) (database, error) {
 	c.one.Lock()
 	defer c.one.Unlock()

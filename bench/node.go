@@ -98,8 +98,7 @@ func (b *bench) nodeContestants(succeed bool) []contestant {
 }
 
 // check makes sure that what was counted has ended, and that each job that has ended has a
-// successor. There may be more successors, since none is stored in the transaction that ends
-// a job.
+// successor. There may be more successors, since none is stored in the transaction that ends a job.
 func (p nodePeer) check(ctx context.Context, db database, jobs, done int) error {
 	var ended, followed int
 	if err := db.pool.QueryRow(ctx, p.counts, jobs).Scan(&ended, &followed); err != nil {
@@ -114,8 +113,7 @@ func (p nodePeer) check(ctx context.Context, db database, jobs, done int) error 
 	return nil
 }
 
-// nodePackage returns the version of an installed package, or why it cannot be
-// used.
+// nodePackage returns the version of an installed package, or why it cannot be used.
 func nodePackage(dir, name string) (string, error) {
 	out, err := exec.Command("node", "--version").Output()
 	if err != nil {

@@ -16,8 +16,7 @@ const (
 	patience = 15 * time.Second
 )
 
-// pick returns the systems that are asked for in a section, with their tables
-// prepared.
+// pick returns the systems that are asked for in a section, with their tables prepared.
 func (b *bench) pick(ctx context.Context, section string, all ...system) ([]system, error) {
 	chosen := slices.DeleteFunc(all, func(s system) bool { return !b.chosen(section, s.name) })
 	for _, s := range chosen {

@@ -104,8 +104,7 @@ func (r *row) rate() *measure {
 	return nil
 }
 
-// compare adds to each row of a section its ratio to the baseline of the same
-// round.
+// compare adds to each row of a section its ratio to the baseline of the same round.
 func (r *report) compare(section, baseline string) {
 	i := slices.IndexFunc(r.Rows, func(x *row) bool { return x.Section == section && x.Name == baseline })
 	if i < 0 {
@@ -245,8 +244,7 @@ func describeMachine() (machine, error) {
 	return m, err
 }
 
-// field is the first value of a name in one of the kernel's lists, "" where there
-// is none.
+// field is the first value of a name in one of the kernel's lists, "" where there is none.
 func field(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"iter"
 )
 
-// Bounded is a recurrence with a beginning, an end and exceptions. A zero field
-// bounds nothing.
+// Bounded is a recurrence with a beginning, an end and exceptions. A zero field bounds nothing.
 type Bounded struct {
 	Rule  Recurrence
 	Start WallTime // no slot is before it; a slot at it counts

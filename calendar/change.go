@@ -17,8 +17,7 @@ type Change struct {
 // IsZero reports whether c is the zero Change.
 func (c Change) IsZero() bool { return c.At.IsZero() }
 
-// Width returns by how much clocks are put forward; it is negative when they are
-// put back.
+// Width returns by how much clocks are put forward; it is negative when they are put back.
 func (c Change) Width() time.Duration { return c.After - c.Before }
 
 // From returns the wall time at the change by the old offset: the first skipped wall

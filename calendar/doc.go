@@ -41,11 +41,10 @@
 //
 // # Zone rules
 //
-// Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries,
-// should import time/tzdata. [OpenZoneData] opens other [ZoneData], to see which occurrences
-// would move. [ZoneData.Reload] reads files that were replaced. [Timezone.Rules] returns
-// [ZoneRules] with a fingerprint, by which two programs find out whether their rules for a
-// zone agree.
+// Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries, should
+// import time/tzdata. [OpenZoneData] opens other [ZoneData], to see which occurrences would move.
+// [ZoneData.Reload] reads files that were replaced. [Timezone.Rules] returns [ZoneRules] with a
+// fingerprint, by which two programs find out whether their rules for a zone agree.
 //
 // # Errors
 //

@@ -7,8 +7,7 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// GapPolicy says what happens to a wall time that clocks skip. The empty policy is
-// [GapForward].
+// GapPolicy says what happens to a wall time that clocks skip. The empty policy is [GapForward].
 type GapPolicy string
 
 // The gap policies. In New York clocks went from 02:00 to 03:00 on 2026-03-08, so no clock

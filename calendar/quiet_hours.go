@@ -28,9 +28,8 @@ func ParseQuietHours(s string) (q QuietHours, err error) {
 }
 
 // End returns when the quiet hours end, if clocks in z show a time in them at now.
-// Otherwise, and in a zone without data, it reports false. If clocks skip the end, the
-// quiet hours end later by what is skipped. If clocks show the end twice, they end the
-// first time.
+// Otherwise, and in a zone without data, it reports false. If clocks skip the end, the quiet
+// hours end later by what is skipped. If clocks show the end twice, they end the first time.
 func (q QuietHours) End(z Timezone, now time.Time) (end time.Time, quiet bool) {
 	end = now
 	for wall := z.WallTime(end); q.include(wall.Clock); wall = z.WallTime(end) {

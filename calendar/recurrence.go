@@ -65,13 +65,11 @@ type Occurrence struct {
 	Nominal WallTime
 	// Wall is when the occurrence happens on the clocks of Zone.
 	Wall WallTime
-	// Zone is the zone whose clocks show Wall. The zero Timezone leaves the choice to the
-	// caller.
+	// Zone is the zone whose clocks show Wall. The zero Timezone leaves the choice to the caller.
 	Zone Timezone
 	// Policies say how Wall is resolved. The zero Policies are the defaults.
 	Policies Policies
-	// Named is the day that the rule names, if the month or year does not have it; see
-	// [Slot].
+	// Named is the day that the rule names, if the month or year does not have it; see [Slot].
 	Named Date
 	// Announces is the wall time that the occurrence of an [Offset] announces; see [Slot].
 	Announces WallTime

@@ -15,8 +15,7 @@ const (
 	ShownTwice Reading = "twice" // in a fold: clocks were put back over it
 )
 
-// Resolution is the instant of a wall time in a zone, and how it was found. Resolutions are
-// values.
+// Resolution is the instant of a wall time in a zone, and how it was found. Resolutions are values.
 type Resolution struct {
 	Instant time.Time     // UTC
 	Reading Reading       // how often clocks show the wall time that was asked for

@@ -27,8 +27,7 @@ type RuleText struct {
 	// Every is the interval in days, weeks, months or years, 1 to 10,000,000, counted from
 	// the first day; default 1. RRULEs and cron expressions have their own.
 	Every string
-	// Before announces each occurrence that many days earlier, 0 to 10,000. Empty announces
-	// none.
+	// Before announces each occurrence that many days earlier, 0 to 10,000. Empty announces none.
 	Before string
 	// Quiet moves each occurrence out of quiet hours, such as 22:00-08:00 (see [Outside]).
 	// Empty moves none.

@@ -44,11 +44,10 @@ const (
 // "Local", the empty name and paths ("posix/Asia/Tokyo") are not accepted. UTC is "UTC"
 // or "Etc/UTC". Note that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
 //
-// The System V names are CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT,
-// PST8PDT and WET. Since release 2024b each is a link to a place, which is its canonical
-// name: see [Timezone.Canonical]. Older zone data has rules of its own for these names,
-// which agree with those of the place from 2026 on. Prefer the name of the place where the
-// user lives.
+// The System V names are CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT, PST8PDT
+// and WET. Since release 2024b each is a link to a place, which is its canonical name: see
+// [Timezone.Canonical]. Older zone data has rules of its own for these names, which agree
+// with those of the place from 2026 on. Prefer the name of the place where the user lives.
 //
 // Three names that a directory of zone files may have are refused: Factory, which stands
 // for a machine that was not set up, localtime and posixrules.
@@ -68,10 +67,9 @@ func isMachines(name string) bool {
 	return strings.EqualFold(name, "Local") || strings.EqualFold(name, "localtime")
 }
 
-// StoredTimezone returns the zone of a name that was accepted when it was stored.
-// If the zone data of this process is older and lacks the name, the result keeps the name,
-// and [Timezone.Resolve] fails. Events that are planned still run, and no new event is
-// planned wrongly.
+// StoredTimezone returns the zone of a name that was accepted when it was stored. If the zone data
+// of this process is older and lacks the name, the result keeps the name, and [Timezone.Resolve]
+// fails. Events that are planned still run, and no new event is planned wrongly.
 func StoredTimezone(name string) Timezone {
 	z, err := LoadTimezone(name)
 	if err != nil {

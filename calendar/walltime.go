@@ -151,8 +151,7 @@ type WallTime struct {
 // timestamp without time zone.
 const wallLayout = "2006-01-02T15:04:05"
 
-// ParseWallTime reads a wall time in the form "2006-01-02T15:04:05". The error is a
-// [*FormatError].
+// ParseWallTime reads a wall time in the form "2006-01-02T15:04:05". The error is a [*FormatError].
 func ParseWallTime(s string) (WallTime, error) {
 	t, err := time.Parse(wallLayout, s)
 	if err != nil || len(s) != len(wallLayout) || t.Year() < 1 {
@@ -178,9 +177,8 @@ func WallTimeOf(t time.Time) WallTime {
 // Valid reports whether both the date and the clock reading exist.
 func (w WallTime) Valid() bool { return w.Date.Valid() && w.Clock.Valid() }
 
-// Before reports whether w comes before other on the wall, which says nothing of
-// the instants at which clocks show them. The zero WallTime comes before every
-// valid one.
+// Before reports whether w comes before other on the wall, which says nothing of the
+// instants at which clocks show them. The zero WallTime comes before every valid one.
 func (w WallTime) Before(other WallTime) bool {
 	if w.Date != other.Date {
 		return w.Date.Before(other.Date)

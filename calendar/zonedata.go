@@ -53,10 +53,9 @@ func releaseOf(sources ...zoneinfo.Source) string {
 }
 
 // OwnZoneData returns the rules by which this program plans. They come from where
-// [time.LoadLocation] finds them: the ZONEINFO environment variable, the system's
-// directories, or an embedded copy when the program imports time/tzdata. A file that exists
-// but cannot be read is an error. The next source is not tried, because it may have another
-// release.
+// [time.LoadLocation] finds them: the ZONEINFO environment variable, the system's directories,
+// or an embedded copy when the program imports time/tzdata. A file that exists but cannot be
+// read is an error. The next source is not tried, because it may have another release.
 func OwnZoneData() *ZoneData { return own }
 
 // OpenZoneData returns the rules in a directory of zone files, such as
@@ -159,8 +158,7 @@ func (d *ZoneData) replace(files zoneFiles) error {
 }
 
 // TimezoneNames returns the names that [LoadTimezone] accepts, links included, in
-// alphabetical order. Not every machine has data for all of them. The caller owns
-// the slice.
+// alphabetical order. Not every machine has data for all of them. The caller owns the slice.
 func TimezoneNames() []string {
 	names := zones.Names()
 	slices.Sort(names)

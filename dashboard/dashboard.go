@@ -15,8 +15,7 @@ import (
 
 // Reader is the part of an [almanac.Repository] from which the pages are read. Give the
 // dashboard a reader that can only read and that bounds each statement, as a store with
-// postgres.ReadOnly is, on a pool of its own. The dashboard makes at most two calls at a
-// time.
+// postgres.ReadOnly is, on a pool of its own. The dashboard makes at most two calls at a time.
 type Reader interface {
 	// Event returns an event, or an [*almanac.NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)

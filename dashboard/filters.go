@@ -33,8 +33,7 @@ var eventStatuses = []almanac.Status{almanac.Pending, almanac.Processing, almana
 // eventOrders are the orders of a list, as addresses name them. Newest first is the default.
 var eventOrders = map[string]almanac.Order{"": almanac.NewestFirst, "oldest": almanac.OldestFirst, "next": almanac.NextFirst}
 
-// eventFilter selects events. It has the fields as they were sent, so that a form can keep
-// them.
+// eventFilter selects events. It has the fields as they were sent, so that a form can keep them.
 type eventFilter struct {
 	Status, Type, Zone, User, From, Until, Reason, Order, After string
 

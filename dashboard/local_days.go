@@ -154,8 +154,7 @@ func dateAfter(d calendar.Date, n int) calendar.Date {
 	return calendar.DateOf(calendar.WallTime{Date: d}.Labelled().AddDate(0, 0, n))
 }
 
-// localHour is a row of a day: an hour on the clocks, or the part of it on one side of a
-// change.
+// localHour is a row of a day: an hour on the clocks, or the part of it on one side of a change.
 type localHour struct {
 	From, Until time.Time
 	Wall, Last  calendar.Clock // what clocks show at From, and just before Until

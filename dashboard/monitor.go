@@ -85,8 +85,7 @@ func (m *Monitor) Middleware(next almanac.Deliverer) almanac.Deliverer {
 	})
 }
 
-// start counts the start of an attempt. A retry and a repeat are not late: they waited on
-// purpose.
+// start counts the start of an attempt. A retry and a repeat are not late: they waited on purpose.
 func (m *Monitor) start(d almanac.Delivery) {
 	late := max(0, d.At.Sub(d.Event.FirstAvailable()))
 	m.mu.Lock()
@@ -150,8 +149,7 @@ type rates struct {
 	Started, Completed, Failed, Cancelled, Released int
 }
 
-// span adds up the minutes of a span that ends now, for one type, or for all if eventType is
-// "".
+// span adds up the minutes of a span that ends now, for one type, or for all if eventType is "".
 func (m *Monitor) span(eventType string, span time.Duration) (l lateness, r rates) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,8 +198,7 @@ func (l lateness) quantile(share float64) time.Duration {
 	return l.Most
 }
 
-// perMinute returns how many events were completed in each of the last n minutes, oldest
-// first.
+// perMinute returns how many events were completed in each of the last n minutes, oldest first.
 func (m *Monitor) perMinute(n int) []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// userPreview is what comes next for a user, and what would come if something were
-// different.
+// userPreview is what comes next for a user, and what would come if something were different.
 type userPreview struct {
 	complaints
 	Types  []listOption

@@ -63,9 +63,8 @@ func (a *admin) requeue(r *http.Request) (reply, error) {
 	})
 }
 
-// changeEvent changes the event in the request's path, if the request may access its user.
-// Bad are the complaints about the body. This process makes the changes of one user one after
-// the other.
+// changeEvent changes the event in the request's path, if the request may access its user. Bad are
+// the complaints about the body. This process makes the changes of one user one after the other.
 func (a *admin) changeEvent(r *http.Request, bad *complaints, change func(ctx context.Context, id uuid.UUID) (reply, error)) (reply, error) {
 	queryOf(r, bad)
 	id := idOf(r, bad)

@@ -42,9 +42,8 @@ func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) 
 // The principal is also that of [almanac.WithPrincipal], so the audit trail names it with
 // every change that the request makes.
 //
-// Under [WithAuthorization] a request with the principal "" cannot have an idempotency key.
-// The function must be safe for concurrent use. By default all requests have the same
-// principal.
+// Under [WithAuthorization] a request with the principal "" cannot have an idempotency key. The
+// function must be safe for concurrent use. By default all requests have the same principal.
 func WithPrincipal(principal func(r *http.Request) string) Option {
 	return func(a *api) { a.principal, a.hasPrincipal = principal, true }
 }
@@ -122,10 +121,9 @@ func (a *api) ofUser(do endpoint) endpoint {
 	})
 }
 
-// BearerToken lets in requests with one of the tokens, according to RFC 6750:
-// "Authorization: Bearer" and the token. Give two tokens while one replaces the other.
-// Empty tokens are ignored; without any token no request is let in. The comparison takes
-// constant time.
+// BearerToken lets in requests with one of the tokens, according to RFC 6750: "Authorization:
+// Bearer" and the token. Give two tokens while one replaces the other. Empty tokens are
+// ignored; without any token no request is let in. The comparison takes constant time.
 func BearerToken(tokens ...string) Authenticator {
 	var b bearer
 	for _, token := range tokens {

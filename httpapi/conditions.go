@@ -58,8 +58,7 @@ func entityTagsOf(r *http.Request, header string, bad *complaints) *entityTags {
 // allow reports whether both conditions hold for the user.
 func (c conditions) allow(u almanac.User) bool { return c.matches(u) && !c.excludes(u) }
 
-// matches evaluates If-Match. It uses the strong comparison, in which weak tags never
-// match.
+// matches evaluates If-Match. It uses the strong comparison, in which weak tags never match.
 func (c conditions) matches(u almanac.User) bool {
 	return c.match == nil || c.match.any || slices.Contains(c.match.tags, etagOf(u))
 }
@@ -74,9 +73,8 @@ func preconditionFailed() *problem {
 	return newProblem(http.StatusPreconditionFailed, "the user is not at the version that the request is for")
 }
 
-// expected returns the version that the user must have for the change, so that the
-// transaction compares it again. Zero means any version. The error is the refusal when a
-// precondition fails.
+// expected returns the version that the user must have for the change, so that the transaction
+// compares it again. Zero means any version. The error is the refusal when a precondition fails.
 func (a *api) expected(r *http.Request, id uuid.UUID, c conditions) (version int, err error) {
 	if a.mustMatch && c.match == nil {
 		return 0, newProblem(http.StatusPreconditionRequired, "the request must say by If-Match which version it is for")

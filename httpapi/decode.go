@@ -59,8 +59,7 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 	return c, true
 }
 
-// takeAttributes puts attributes into a change. It returns false when they have the wrong
-// form.
+// takeAttributes puts attributes into a change. It returns false when they have the wrong form.
 type takeAttributes func(c *almanac.ProfileChange, value json.RawMessage) bool
 
 // replaceAttributes replaces all attributes.

@@ -96,8 +96,7 @@ func newSpending(perSecond float64, burst int) *spending {
 	}
 }
 
-// take uses one request. If none is available, it returns the wait until the next one and
-// false.
+// take uses one request. If none is available, it returns the wait until the next one and false.
 func (s *spending) take(principal string, now time.Time) (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

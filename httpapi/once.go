@@ -70,10 +70,9 @@ func (a *api) withKey(r *http.Request, key string, p almanac.Profile) (almanac.P
 	return p, nil
 }
 
-// digestOf returns the digest that identifies a repeated request. It ignores how the body
-// was written. It includes the key, so that the digest does not allow guesses at names and
-// birth dates. A request without optional fields has the digest that it had before there were
-// such fields.
+// digestOf returns the digest that identifies a repeated request. It ignores how the body was
+// written. It includes the key, so that the digest does not allow guesses at names and birth dates.
+// A request without optional fields has the digest that it had before there were such fields.
 func digestOf(principal, key string, p almanac.Profile) string {
 	if zone, err := calendar.LoadTimezone(p.Timezone); err == nil {
 		p.Timezone = zone.String()

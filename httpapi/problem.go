@@ -83,8 +83,7 @@ func fieldOf(f almanac.FieldError) string {
 	return f.Field
 }
 
-// complaintOf omits the reason for which a zone has no data, because it contains file
-// names.
+// complaintOf omits the reason for which a zone has no data, because it contains file names.
 func complaintOf(f almanac.FieldError) string {
 	if zone, ok := errors.AsType[*calendar.InvalidTimezoneError](f.Err); ok && zone.NoData {
 		return "is a time zone for which there is no data here"

@@ -271,9 +271,8 @@ func (a *api) changeOptOuts(r *http.Request, set func(*almanac.ProfileChange, al
 	return a.changed(r, id, conditions, change)
 }
 
-// decodeOptOut reads an opt-out. It reports false if the body cannot be read at all. An
-// empty text is refused: a client that lost the type must not opt its user out of
-// everything.
+// decodeOptOut reads an opt-out. It reports false if the body cannot be read at all. An empty
+// text is refused: a client that lost the type must not opt its user out of everything.
 func decodeOptOut(r *http.Request, bad *complaints) (o almanac.OptOut, ok bool) {
 	const empty = "is empty; leave it out to mean all"
 	body, complaint := readBody(r)

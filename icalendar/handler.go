@@ -74,10 +74,9 @@ func (f *Feed) linked(r *http.Request, links *Links) ([]byte, error) {
 	return text, err
 }
 
-// Links makes and verifies the URLs of calendars. A URL names a user, and is signed with a
-// key of the host's, so it cannot be guessed. It never expires: to withdraw URLs, retire the
-// key. Links is safe for concurrent use. Every process that gives or serves URLs needs the
-// same keys.
+// Links makes and verifies the URLs of calendars. A URL names a user, and is signed with a key
+// of the host's, so it cannot be guessed. It never expires: to withdraw URLs, retire the key.
+// Links is safe for concurrent use. Every process that gives or serves URLs needs the same keys.
 type Links struct {
 	base   *url.URL
 	signer *signedlink.Signer

@@ -72,9 +72,8 @@ const (
 	maxSequence = 1<<31 - 1
 )
 
-// sequence returns the SEQUENCE of an occurrence. An edit of the user can replace the event
-// of an occurrence by a preview, which has a lower version. So the version of the user comes
-// first.
+// sequence returns the SEQUENCE of an occurrence. An edit of the user can replace the event of
+// an occurrence by a preview, which has a lower version. So the version of the user comes first.
 func sequence(e almanac.Event) int {
 	return min(versions*e.UserVersion+min(e.Version, versions-1), maxSequence)
 }

@@ -41,8 +41,7 @@ func invalid(field, problem string) error {
 type OperateOptions struct {
 	// Limit is the most events to process, 1 to 1,000,000. Zero means 1,000.
 	Limit int
-	// DryRun changes nothing, and returns the events that the operation would be applied
-	// to.
+	// DryRun changes nothing, and returns the events that the operation would be applied to.
 	DryRun bool
 	// Cancel has the options of the operation Cancel. Its Version is ignored.
 	Cancel almanac.CancelOptions

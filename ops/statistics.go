@@ -18,8 +18,7 @@ type Statistics interface {
 	Stats(ctx context.Context) (Stats, error)
 
 	// Retries returns what is tried again after a failure. It costs less than Stats, so that a
-	// program can ask every few seconds, and measure it. Retries changes nothing and locks
-	// nothing.
+	// program can ask every few seconds, and measure it. Retries changes nothing and locks nothing.
 	Retries(ctx context.Context) (Retries, error)
 
 	// DueCounts counts the events of a zone by the quarter hour in which they are due,

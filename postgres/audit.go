@@ -19,10 +19,9 @@ import (
 // Only the owner of the tables may call it. EnableAudit waits for transactions that write
 // to the tables, and holds up other writes meanwhile. A second call changes nothing.
 //
-// The trail costs one insert per step, and grows until [Store.PruneAudit] prunes it. The
-// trail holds ids, types, reasons and principals (see [almanac.WithPrincipal]). It has no
-// names of users and no payloads. When a user is deleted, the rows about the user are
-// deleted too.
+// The trail costs one insert per step, and grows until [Store.PruneAudit] prunes it. The trail
+// holds ids, types, reasons and principals (see [almanac.WithPrincipal]). It has no names of
+// users and no payloads. When a user is deleted, the rows about the user are deleted too.
 func EnableAudit(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
 		return s.switchTriggers(ctx, tx, trail, true)

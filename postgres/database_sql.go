@@ -85,8 +85,7 @@ type loan struct {
 
 var _ pgx.QueryRewriter = (*loan)(nil)
 
-// RewriteQuery runs the operation. It returns the statement unchanged, without the
-// argument.
+// RewriteQuery runs the operation. It returns the statement unchanged, without the argument.
 func (l *loan) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
 	l.made = true
 	l.err = l.operation(ctx, lent{conn})
@@ -130,8 +129,7 @@ type savepoint struct {
 	over bool
 }
 
-// Commit keeps the changes since the savepoint. If Commit fails, Rollback can still undo
-// them.
+// Commit keeps the changes since the savepoint. If Commit fails, Rollback can still undo them.
 func (s *savepoint) Commit(ctx context.Context) error {
 	return s.end(ctx, restorePath+"; release savepoint almanac")
 }

@@ -1,5 +1,4 @@
-// Package postgres stores Almanac's users and events in PostgreSQL 13 or later,
-// through pgx.
+// Package postgres stores Almanac's users and events in PostgreSQL 13 or later, through pgx.
 //
 // [New] takes a pool, a connection or a transaction. On a transaction of the host,
 // everything that a scheduler stores is part of that transaction:
@@ -33,10 +32,9 @@
 //
 // An open event is a row of the table series. Its successor replaces it in the same
 // row. While the event is PENDING, it also has a row in the table queue. A claim
-// deletes the events' rows from the queue and inserts one lease for all of them,
-// which makes the events PROCESSING. Ended events are inserted into the table
-// history. The view events shows all events, with the columns of an event; it is for
-// reading.
+// deletes the events' rows from the queue and inserts one lease for all of them, which
+// makes the events PROCESSING. Ended events are inserted into the table history. The
+// view events shows all events, with the columns of an event; it is for reading.
 //
 // Counters and version in a series row are those of its event while the event is
 // PENDING. A lease lists the versions that it claimed, and holds an event as long as
@@ -105,11 +103,10 @@
 // connection. The name is a claim of the program: any role that may write events can set any
 // name. The actor in the same row is the role of the session.
 //
-// In a transaction of the host, the operation sets its principal under its savepoint. At
-// the end it restores what the host had set, so the host's later statements have no
-// principal of the operation. A host can set almanac.principal itself with SET LOCAL. The
-// setting then applies to its own statements, and to operations whose context has no
-// principal.
+// In a transaction of the host, the operation sets its principal under its savepoint. At the
+// end it restores what the host had set, so the host's later statements have no principal of
+// the operation. A host can set almanac.principal itself with SET LOCAL. The setting then
+// applies to its own statements, and to operations whose context has no principal.
 //
 // # Releases of Almanac
 //
@@ -136,9 +133,8 @@
 // and leases expire because they are not renewed.
 //
 // Run needs few connections, however many events it delivers at once: one to claim, one
-// to renew, two to settle, and two or three for maintenance. It holds no connection
-// while it delivers. The connection that listens is not from the pool and is needed
-// besides.
+// to renew, two to settle, and two or three for maintenance. It holds no connection while
+// it delivers. The connection that listens is not from the pool and is needed besides.
 //
 //	work, err := postgres.New(workerPool)
 //	…
@@ -170,9 +166,8 @@
 //	…
 //	err = tx.Commit()
 //
-// With another driver, such as lib/pq, the host and Almanac cannot share a transaction:
-// calls return a [DriverError], and nothing is stored. A host with such a driver has two
-// ways:
+// With another driver, such as lib/pq, the host and Almanac cannot share a transaction: calls
+// return a [DriverError], and nothing is stored. A host with such a driver has two ways:
 //
 //   - Replace the driver by pgx's, which takes the same URLs and placeholders.
 //   - Choose the id of the user, and commit the host's own row with a note of the
@@ -187,10 +182,9 @@
 // connection if necessary. Other failures are returned, and the caller may repeat the
 // call. Run repeats its calls by itself, after a delay that grows to five seconds.
 //
-// For an error of a [Store], pgconn.SafeToRetry reports whether it is certain that
-// nothing was stored. It is not certain if the connection broke while the store waited
-// for the response to COMMIT. Then check whether a user exists before you create the
-// user again.
+// For an error of a [Store], pgconn.SafeToRetry reports whether it is certain that nothing
+// was stored. It is not certain if the connection broke while the store waited for the
+// response to COMMIT. Then check whether a user exists before you create the user again.
 //
 // # Failover
 //
@@ -235,12 +229,10 @@
 // to the URL of the pool. Also add datestyle=ISO if a role or the database has another
 // setting, because values then travel as text. The tests also run in this mode.
 //
-// Notifications do not pass such a pooler. Use [PollOnly], or connect the listening
-// connection directly to the server: a BeforeConnect function of the pool recognises it
-// by [ListenerName].
+// Notifications do not pass such a pooler. Use [PollOnly], or connect the listening connection
+// directly to the server: a BeforeConnect function of the pool recognises it by [ListenerName].
 //
-// Time spent in the queue of a pooler counts towards [WithTimeout]. Close the pool
-// before the program ends: Close waits until an abandoned statement is cancelled.
-// PgBouncer 1.18 crashes, for all its clients, when a program exits in the middle of a
-// cancellation.
+// Time spent in the queue of a pooler counts towards [WithTimeout]. Close the pool before
+// the program ends: Close waits until an abandoned statement is cancelled. PgBouncer 1.18
+// crashes, for all its clients, when a program exits in the middle of a cancellation.
 package postgres

@@ -10,8 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// How the store handles failures (the codes are those of appendix A of the PostgreSQL
-// manual):
+// How the store handles failures (the codes are those of appendix A of the PostgreSQL manual):
 //
 //	40001, 40P01, undone in favour of another transaction   repeats the operation, see do
 //	55P03, lock timeout                                     returns an error that matches almanac.ErrLocked
@@ -51,8 +50,7 @@ func passing(err error) bool {
 	return rolledBack(err) || errors.As(err, &lost) && !unknown(err)
 }
 
-// rolledBack reports whether the database undid a statement in favour of another
-// transaction.
+// rolledBack reports whether the database undid a statement in favour of another transaction.
 func rolledBack(err error) bool {
 	code := stateOf(err)
 	return code == serializationFailure || code == deadlockDetected

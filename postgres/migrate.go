@@ -48,12 +48,11 @@ func (e *SchemaVersionError) Is(target error) bool {
 // its own. If no migration is missing, for example because a newer release has migrated the
 // database, Migrate changes nothing and only needs the right to read.
 //
-// Any number of processes may call Migrate at once: each migration is applied once, and the
-// other processes wait. Workers may run meanwhile. A migration may not get a lock within half
-// a second, because another transaction uses a table. Then the migration is undone, so that
-// statements queued behind it can run. Migrate tries again until ctx is done. If Migrate
-// returns an error, the migrations that were applied before remain, and the next call goes on
-// after them.
+// Any number of processes may call Migrate at once: each migration is applied once, and the other
+// processes wait. Workers may run meanwhile. A migration may not get a lock within half a second,
+// because another transaction uses a table. Then the migration is undone, so that statements
+// queued behind it can run. Migrate tries again until ctx is done. If Migrate returns an error,
+// the migrations that were applied before remain, and the next call goes on after them.
 //
 // Timeouts of the role and the database do not apply to migrations, so that none fails for ever.
 // The error is an [*EncodingError] if the database is not one of UTF8.

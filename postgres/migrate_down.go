@@ -27,8 +27,7 @@ func (e *DataLossError) Error() string {
 // MigrateDownOptions are the options of [MigrateDown]. With the zero value, no
 // irreplaceable rows are deleted.
 type MigrateDownOptions struct {
-	// LoseData allows MigrateDown to delete rows that cannot be restored. The default is
-	// false.
+	// LoseData allows MigrateDown to delete rows that cannot be restored. The default is false.
 	LoseData bool
 }
 

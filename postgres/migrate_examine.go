@@ -32,8 +32,7 @@ const (
 var kinds = []Kind{KindTable, KindColumn, KindConstraint, KindIndex, KindView, KindFunction, KindTrigger, KindSettings}
 
 // Difference is a database object that is not as the migrations of this release create it.
-// Definitions are written as PostgreSQL writes them, without the name of the PostgreSQL
-// schema.
+// Definitions are written as PostgreSQL writes them, without the name of the PostgreSQL schema.
 type Difference struct {
 	Kind     Kind
 	Name     string // with the table first if the object belongs to a table: "series.user_id"

@@ -34,9 +34,8 @@ func Layouts() []Layout { return []Layout{Plain, Goose, Tern, GolangMigrate} }
 // The files do what [Migrate] and [MigrateDown] do. They also keep the list of applied
 // migrations that Migrate uses, besides the list that the tool keeps. So programs, and
 // Migrate too, find the database migrated, and a host can change between Migrate and a
-// tool. Still, decide which of them migrates: an exported migration fails when the
-// database is not at the version before it, for example because Migrate has already
-// applied it.
+// tool. Still, decide which of them migrates: an exported migration fails when the database
+// is not at the version before it, for example because Migrate has already applied it.
 //
 // A down migration that would delete irreplaceable rows fails if there are any such rows,
 // unless the session's setting almanac.lose_data is yes.

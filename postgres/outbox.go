@@ -67,15 +67,13 @@ var ErrOutboxRestored = errors.New("position is of another server: EnableOutbox 
 // the change. Before this call the outbox costs nothing. Create the consumers first, so
 // that they miss nothing. Then read the outbox with [Store.Consume].
 //
-// Only the owner of the tables may call it. EnableOutbox waits for transactions that
-// write to the tables, and holds up other writes meanwhile; see [WithLockTimeout]. A
-// second call changes nothing, except on a server to which the tables were moved: see
-// [ErrOutboxRestored].
+// Only the owner of the tables may call it. EnableOutbox waits for transactions that write to
+// the tables, and holds up other writes meanwhile; see [WithLockTimeout]. A second call
+// changes nothing, except on a server to which the tables were moved: see [ErrOutboxRestored].
 //
 // The outbox grows until [Store.PruneOutbox] prunes it. When a user is deleted, the rows
-// about the user that every consumer has read are deleted at once, except rows that
-// another transaction is pruning. The other rows about the user are deleted when they are
-// pruned.
+// about the user that every consumer has read are deleted at once, except rows that another
+// transaction is pruning. The other rows about the user are deleted when they are pruned.
 func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the outbox", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.statements.ResetOutbox); err != nil {
@@ -98,8 +96,7 @@ func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
 // and perhaps some that are committed meanwhile. An existing consumer is left unchanged,
 // with a position of another server too. A bad name is an [*almanac.ValidationError].
 //
-// Rows are kept until every consumer has read them, so delete a consumer that is no
-// longer needed.
+// Rows are kept until every consumer has read them, so delete a consumer that is no longer needed.
 func (s *Store) CreateConsumer(ctx context.Context, name string) error {
 	if err := checkConsume(name, 1); err != nil {
 		return err
@@ -172,10 +169,9 @@ var badLimit = almanac.FieldError{Field: "limit", Problem: fmt.Sprintf("is not b
 //
 // Only one call at a time reads for a consumer. Other calls wait, and fail after the lock
 // timeout with an error that matches [almanac.ErrLocked]. The call lasts no longer than
-// [WithTimeout], take included, because an open transaction holds back vacuum. A consumer
-// that was not created is a [*NoConsumerError]. A bad name or limit is an
-// [*almanac.ValidationError]. If the position is of another server, the error matches
-// [ErrOutboxRestored].
+// [WithTimeout], take included, because an open transaction holds back vacuum. A consumer that
+// was not created is a [*NoConsumerError]. A bad name or limit is an [*almanac.ValidationError].
+// If the position is of another server, the error matches [ErrOutboxRestored].
 func (s *Store) Consume(ctx context.Context, consumer string, limit int, take func(ctx context.Context, tx pgx.Tx, events []DomainEvent) error) (int, error) {
 	if err := checkConsume(consumer, limit); err != nil {
 		return 0, err

@@ -10,11 +10,10 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// few is the largest number of matching events for which a page is made by reading all of
-// them and sorting them by id. If more events match, a scan in the order of ids finds a
-// page soon enough. If few events match, that scan would read nearly all events, and the
-// planner's statistics do not show where in the order of ids the events are. See
-// docs/adr/0043-queries-by-time.md.
+// few is the largest number of matching events for which a page is made by reading all of them and
+// sorting them by id. If more events match, a scan in the order of ids finds a page soon enough.
+// If few events match, that scan would read nearly all events, and the planner's statistics do not
+// show where in the order of ids the events are. See docs/adr/0043-queries-by-time.md.
 const few = 5000
 
 // fewDue is few for ended events that are due in a span of time. They lie beside each other in the
@@ -118,8 +117,7 @@ func (r *renderer) spansOfAll(parts []almanac.Spec) (spans []span, bounded bool)
 	return spans, bounded
 }
 
-// and returns a span that holds everything that two spans have in common. It may hold
-// more.
+// and returns a span that holds everything that two spans have in common. It may hold more.
 func (s span) and(other span) span {
 	both := func(function, a, b string) string {
 		if a == "" || b == "" {

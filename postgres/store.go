@@ -19,9 +19,8 @@ import (
 	"github.com/almanac-go/almanac/ops"
 )
 
-// DB is the part of pgx that a store uses. *pgxpool.Pool, *pgx.Conn and pgx.Tx implement
-// it. A connection and a transaction serve one call at a time: [almanac.Runner].Run needs a
-// pool.
+// DB is the part of pgx that a store uses. *pgxpool.Pool, *pgx.Conn and pgx.Tx implement it.
+// A connection and a transaction serve one call at a time: [almanac.Runner].Run needs a pool.
 type DB interface {
 	// Begin begins a transaction. In a transaction it sets a savepoint.
 	Begin(ctx context.Context) (pgx.Tx, error)
@@ -66,8 +65,7 @@ var (
 // and [Migrate].
 type Option func(*Store)
 
-// DefaultSchema is the PostgreSQL schema that holds the tables, unless [WithSchema] names
-// another.
+// DefaultSchema is the PostgreSQL schema that holds the tables, unless [WithSchema] names another.
 const DefaultSchema = "almanac"
 
 // WithSchema sets the PostgreSQL schema that holds the tables. The name has at most 63

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to the
-// same receiver were under way. The delivery waited for half of its time. Another attempt
-// may succeed.
+// ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to the same
+// receiver were under way. The delivery waited for half of its time. Another attempt may succeed.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow

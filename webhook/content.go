@@ -21,8 +21,7 @@ type content struct {
 	body      func(almanac.Event) ([]byte, error)
 }
 
-// Message is what a template of [WithTemplate] is executed with. It is the same on every
-// attempt.
+// Message is what a template of [WithTemplate] is executed with. It is the same on every attempt.
 type Message struct {
 	EventID        string
 	EventType      string

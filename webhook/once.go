@@ -16,10 +16,9 @@ import (
 )
 
 // OnceSchema creates the table in which [Verifier.Once] keeps the keys of accepted
-// deliveries. The receiver runs it once, in its own database, with its migrations.
-// Running it again changes nothing. The table must be on the search_path of the
-// connections that Once gets. Their role needs SELECT, INSERT, UPDATE and DELETE on the
-// table.
+// deliveries. The receiver runs it once, in its own database, with its migrations. Running
+// it again changes nothing. The table must be on the search_path of the connections that
+// Once gets. Their role needs SELECT, INSERT, UPDATE and DELETE on the table.
 const OnceSchema = `
 CREATE TABLE IF NOT EXISTS webhook_accepted (
     key         text        PRIMARY KEY,
@@ -153,8 +152,7 @@ func (o *once) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept runs the effect and stores the key in one transaction, unless the key is stored
-// already.
+// accept runs the effect and stores the key in one transaction, unless the key is stored already.
 func (o *once) accept(ctx context.Context, delivery Accepted) (duplicate bool, err error) {
 	err = pgx.BeginFunc(ctx, o.db, func(tx pgx.Tx) error {
 		stored, err := tx.Exec(ctx, acceptKey, delivery.Key, o.ttl)

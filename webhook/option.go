@@ -59,10 +59,9 @@ func WithHeader(name, value string) Option {
 // forbidden, and so do the addresses at which clouds serve a machine's credentials.
 func AllowPrivate() Option { return func(s *settings) { s.private = true } }
 
-// AllowPorts lets deliveries go to the given ports besides 443. Several of these options
-// add up. Without this option and without [AllowPrivate], only port 443 is allowed: a URL
-// from an untrusted source could otherwise probe every port of a host. A port of zero is an
-// error.
+// AllowPorts lets deliveries go to the given ports besides 443. Several of these options add
+// up. Without this option and without [AllowPrivate], only port 443 is allowed: a URL from an
+// untrusted source could otherwise probe every port of a host. A port of zero is an error.
 func AllowPorts(ports ...uint16) Option {
 	return func(s *settings) { s.ports, s.listed = append(s.ports, ports...), true }
 }
@@ -170,8 +169,7 @@ func hasControl(value string) bool {
 	return strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// reserved reports whether this package or the connection sets a header, given in canonical
-// form.
+// reserved reports whether this package or the connection sets a header, given in canonical form.
 func reserved(name string) bool {
 	switch name {
 	case "Content-Type", "User-Agent", "X-Idempotency-Key", headerID, headerTimestamp, headerSignature,

@@ -110,9 +110,8 @@ const (
 	version = "v1,"
 )
 
-// key returns the signature of a delivery by one secret, as it is sent. It is a function
-// because the values that a function captures are not printed, so no log can contain the
-// secret.
+// key returns the signature of a delivery by one secret, as it is sent. It is a function because
+// the values that a function captures are not printed, so no log can contain the secret.
 type key func(id, timestamp string, body []byte) string
 
 func newKey(secret []byte) key {

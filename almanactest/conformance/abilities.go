@@ -10,8 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// abilityCases are the cases that every repository must pass, if only with trivial
-// implementations.
+// abilityCases are the cases that every repository must pass, if only with trivial implementations.
 var abilityCases = cases{
 	"Verify/returns nil when nothing is missing":      func(k *kit) { k.ok(k.r.Verify(k.Context())) },
 	"InTransaction/is false outside of a transaction": func(k *kit) { k.same("in a transaction", k.r.InTransaction(), false) },

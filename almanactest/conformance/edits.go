@@ -290,8 +290,7 @@ var refusedEditCases = cases{
 	},
 }
 
-// keysOf returns the greatest used key of each series. The key of a second unit follows a
-// comma.
+// keysOf returns the greatest used key of each series. The key of a second unit follows a comma.
 func keysOf(used map[almanac.Series]almanac.UsedKeys) map[almanac.Series]string {
 	keys := make(map[almanac.Series]string, len(used))
 	for one, list := range used {

@@ -164,8 +164,7 @@ var deletionRaceCases = cases{
 	},
 }
 
-// moveIfPending moves a user's pending events an hour later, so that claims do not take
-// them.
+// moveIfPending moves a user's pending events an hour later, so that claims do not take them.
 func (k *kit) moveIfPending(userID uuid.UUID) {
 	_, err := k.r.EditUser(k.Context(), userID, func(r almanac.Roster) (almanac.Edit, error) {
 		var edit almanac.Edit

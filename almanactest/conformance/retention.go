@@ -127,8 +127,7 @@ var retentionCases = cases{
 	},
 }
 
-// later waits until the repository's clock is a millisecond past an instant, and returns
-// its time.
+// later waits until the repository's clock is a millisecond past an instant, and returns its time.
 func (k *kit) later(than time.Time) time.Time {
 	k.Helper()
 	for {

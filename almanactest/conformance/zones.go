@@ -100,8 +100,7 @@ var zoneCases = cases{
 	},
 }
 
-// anHourLater returns an event an hour later at the same wall time, as under other zone
-// rules.
+// anHourLater returns an event an hour later at the same wall time, as under other zone rules.
 func anHourLater(e almanac.Event) almanac.Event {
 	e.Due = e.Due.Add(time.Hour)
 	e.AvailableAt = e.Due

@@ -80,8 +80,7 @@ func validateSchema(name string) error {
 // rare, and found by looking at everything.
 const statementLimit = time.Minute
 
-// open returns a store on a database that this release can work on, and what closes
-// it.
+// open returns a store on a database that this release can work on, and what closes it.
 func (t *tables) open(ctx context.Context, env *environment, connections int32) (*postgres.Store, func(), error) {
 	pool, store, err := t.opened(ctx, env, connections)
 	if err != nil {
@@ -103,8 +102,7 @@ func (t *tables) use(ctx context.Context, env *environment, wrong error, do func
 	return do(store)
 }
 
-// opened is open for a command that also asks the database by itself. The caller closes the
-// pool.
+// opened is open for a command that also asks the database by itself. The caller closes the pool.
 func (t *tables) opened(ctx context.Context, env *environment, connections int32) (*pgxpool.Pool, *postgres.Store, error) {
 	pool, err := t.Server.pool(ctx, env, connections)
 	if err != nil {
@@ -193,8 +191,7 @@ func disconnect(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx) // the server notices either way
 }
 
-// comparison says whether a database would place the same wall times at the same
-// instants.
+// comparison says whether a database would place the same wall times at the same instants.
 type comparison struct {
 	State verdict `json:"state"`
 	// Instant is the first one, of those that were compared, at which they differ, in

@@ -266,8 +266,7 @@ func (r changeReport) verdict() error {
 	return fmt.Errorf("%s of %d refused", counted(len(r.Refused), "event"), len(r.Refused)+len(r.Events))
 }
 
-// usualGrace is the default of WithMissedGrace. A host's own grace cannot be read from its
-// options.
+// usualGrace is the default of WithMissedGrace. A host's own grace cannot be read from its options.
 const usualGrace = 5 * time.Second
 
 // quietHoursOf says what quiet hours do to events that were to run now. The operation began

@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonRows reads users from lines of JSON, an object each, as the HTTP API takes
-// them.
+// jsonRows reads users from lines of JSON, an object each, as the HTTP API takes them.
 type jsonRows struct {
 	reader *bufio.Reader
 	who    identity

@@ -134,9 +134,8 @@ func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	})
 }
 
-// Settle stores the outcomes of events that were not published: refused, snoozed or
-// released. For a scheduler, a published event is delivered, so Settle returns ErrHandedOn
-// for it.
+// Settle stores the outcomes of events that were not published: refused, snoozed or released.
+// For a scheduler, a published event is delivered, so Settle returns ErrHandedOn for it.
 func (o *outlet) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	answers := make([]almanac.SettleResult, len(settlements))
 	var ours []almanac.Settlement

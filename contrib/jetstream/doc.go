@@ -1,7 +1,6 @@
-// Package almanacjetstream separates the claiming of events from their delivery, with a
-// stream of NATS JetStream between them. A [Dispatcher] claims due events and publishes
-// them. Any number of workers ([Worker]), on any machine, take them, deliver them and store
-// the outcomes.
+// Package almanacjetstream separates the claiming of events from their delivery, with a stream
+// of NATS JetStream between them. A [Dispatcher] claims due events and publishes them. Any
+// number of workers ([Worker]), on any machine, take them, deliver them and store the outcomes.
 //
 // Both use a scheduler internally, and take its options:
 //

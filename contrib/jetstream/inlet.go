@@ -136,8 +136,7 @@ func (i *inlet) unkeep(r almanac.ClaimRequest) []*message {
 	return taken
 }
 
-// let logs an error of a reply to the stream. The message then comes again, and is found
-// obsolete.
+// let logs an error of a reply to the stream. The message then comes again, and is found obsolete.
 func (i *inlet) let(err error) {
 	if err != nil {
 		i.line.Log.Warn("reply to the stream failed", slog.Any("error", err))
@@ -170,8 +169,7 @@ func NewWorker(s Settings, options ...almanac.Option) (*Worker, error) {
 // messages than it can start to deliver at once.
 func (w *Worker) Run(ctx context.Context) error { return w.scheduler.Run(ctx) }
 
-// Health returns the present state of Run. A failure of the stream appears as a failure of
-// claims.
+// Health returns the present state of Run. A failure of the stream appears as a failure of claims.
 func (w *Worker) Health() almanac.Health { return w.scheduler.Health() }
 
 // Listen calls wake when an event was published.

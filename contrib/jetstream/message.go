@@ -40,8 +40,7 @@ func encode(subject string, e almanac.Event) (*nats.Msg, error) {
 	return m, nil
 }
 
-// decode reads a message written by encode. It refuses anything but a claimed event of the
-// type.
+// decode reads a message written by encode. It refuses anything but a claimed event of the type.
 func decode(eventType string, header nats.Header, data []byte) (e almanac.Event, err error) {
 	if err := json.Unmarshal([]byte(header.Get(headerEvent)), &e); err != nil {
 		return e, fmt.Errorf("almanacjetstream: message has no event: %w", err)

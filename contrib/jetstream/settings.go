@@ -13,9 +13,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Settings are the settings of the dispatchers and the workers of one stream. They must
-// agree on everything but the connections, the registry and the log. A zero field takes its
-// default.
+// Settings are the settings of the dispatchers and the workers of one stream. They must agree
+// on everything but the connections, the registry and the log. A zero field takes its default.
 type Settings struct {
 	// JetStream is the connection for messages. It should reconnect without limit:
 	// nats.MaxReconnects(-1).

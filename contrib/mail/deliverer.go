@@ -78,10 +78,9 @@ func (d *Deliverer) send(ctx context.Context, delivery almanac.Delivery, address
 	return examine(d.pool.send(ctx, m))
 }
 
-// Health returns the error because of which the server accepts no mail from this sender, or
-// nil: it cannot be reached, refuses the login, or refuses the sender. The error matches a
-// [*DeliveryError]. Mails wait until the cause is removed, so an alert on Health is worth
-// having.
+// Health returns the error because of which the server accepts no mail from this sender, or nil:
+// it cannot be reached, refuses the login, or refuses the sender. The error matches a
+// [*DeliveryError]. Mails wait until the cause is removed, so an alert on Health is worth having.
 func (d *Deliverer) Health() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,8 +118,7 @@ func (d *Deliverer) working(ctx context.Context) {
 	}
 }
 
-// log logs what the scheduler does not: successes, and what an operator should know of at
-// once.
+// log logs what the scheduler does not: successes, and what an operator should know of at once.
 func (d *Deliverer) log(ctx context.Context, r Report) {
 	level, line := slog.LevelInfo, ""
 	switch r.Verdict {

@@ -69,8 +69,7 @@ func (m *messages) try(id string) error {
 	return errors.Join(errs...)
 }
 
-// has reports whether there is a message. If the file cannot be read, any message may be in
-// it.
+// has reports whether there is a message. If the file cannot be read, any message may be in it.
 func (m *messages) has(id string) bool { return m.known == nil || m.known[id] }
 
 // functions are the functions of templates. Text and HTML templates take the same type.

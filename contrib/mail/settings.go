@@ -26,8 +26,7 @@ type Settings struct {
 	From      mail.Address // the sender that recipients see; required
 	ReplyTo   mail.Address // the address for replies; none by default
 	Templates *Templates   // required
-	// ReturnPath is the address to which servers send bounces. The default is the address of
-	// From.
+	// ReturnPath is the address to which servers send bounces. The default is the address of From.
 	ReturnPath string
 	// Domain is the part of Message-IDs after the @. The default is the domain of From.
 	Domain string
@@ -41,9 +40,8 @@ type Settings struct {
 	// [almanac.Permanent] with one. Address must be safe for concurrent use. The default
 	// is the user's Email.
 	Address func(ctx context.Context, d almanac.Delivery) (string, error)
-	// Observe is called at the end of each attempt, in the goroutine of the attempt, for
-	// metrics and for lists of bad addresses. It must be safe for concurrent use. The default
-	// is nil.
+	// Observe is called at the end of each attempt, in the goroutine of the attempt, for metrics
+	// and for lists of bad addresses. It must be safe for concurrent use. The default is nil.
 	Observe func(ctx context.Context, r Report)
 	// Log is the logger. The default is [slog.Default], taken when New is called.
 	Log *slog.Logger

@@ -17,8 +17,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Templates are the texts of mails, by event type and locale. They are safe for concurrent
-// use.
+// Templates are the texts of mails, by event type and locale. They are safe for concurrent use.
 type Templates struct {
 	shelves map[string]*shelf // by event type
 }
@@ -64,10 +63,9 @@ type page struct {
 //	messages.json   messages with plural forms, for the function plural; optional
 //	footer.part.txt a part, which others include by {{template "footer" .}}; optional
 //
-// A .txt file begins with a line "Subject: …" and an empty line. Parts can also lie beside
-// the directories, for all locales that have no part of that name. Templates are those of
-// text/template and html/template, and are executed with a [Data]. They have three more
-// functions:
+// A .txt file begins with a line "Subject: …" and an empty line. Parts can also lie beside the
+// directories, for all locales that have no part of that name. Templates are those of
+// text/template and html/template, and are executed with a [Data]. They have three more functions:
 //
 //	{{plural "years" .Payload.years}} a message of messages.json in the form for a number
 //	{{date .Event.Wall}}              a date: 30. Dezember 2026 in de, December 30, 2026 in en

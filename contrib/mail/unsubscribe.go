@@ -119,8 +119,7 @@ func NewLinks(target string, keys ...signedlink.Key) (*Links, error) {
 	return &Links{base, signer}, nil
 }
 
-// URL returns the link that opts a user out of an event type. The type "" stands for every
-// type.
+// URL returns the link that opts a user out of an event type. The type "" stands for every type.
 func (l *Links) URL(user uuid.UUID, eventType string) string {
 	return l.url(subject{user: user, eventType: eventType})
 }

@@ -34,16 +34,14 @@ const scope = "github.com/almanac-go/almanac/contrib/otel"
 //
 // Nothing is stored for the traces: a column would be a cost for hosts that trace nothing, and
 // memory ends before most events do. [IDGenerator] derives the ids of the trace and of the
-// creation from the event's id, and the tracer provider of each process must use it.
-// Without it, spans are in separate traces, and Traces reports that once to OpenTelemetry's
-// error handler.
+// creation from the event's id, and the tracer provider of each process must use it. Without it,
+// spans are in separate traces, and Traces reports that once to OpenTelemetry's error handler.
 //
 // The provider's sampler decides whether a trace is sampled. It sees all spans of an event
 // as roots of the same trace, so a sampler that compares trace ids takes all or none. An
 // event that is scheduled in a trace that is not sampled has no creation span.
 //
-// Traces is an [almanac.Observer], has a Middleware for deliverers, and is safe for
-// concurrent use.
+// Traces is an [almanac.Observer], has a Middleware for deliverers, and is safe for concurrent use.
 type Traces struct {
 	tracer trace.Tracer
 	alien  sync.Once // reports a provider with other ids

@@ -100,8 +100,7 @@ type reading struct {
 	take   func(context.Context) ([]prometheus.Metric, error)
 }
 
-// readings returns the readings in their order: cheap ones first, since all share a
-// deadline.
+// readings returns the readings in their order: cheap ones first, since all share a deadline.
 func (b *Backlog) readings() []reading {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)

@@ -24,7 +24,6 @@
 // The README lists every metric. The directory dashboards has a dashboard for Grafana, and
 // alerts.yml has alerting rules.
 //
-// No label contains data of a user. A label "type" is a type of the registry, or
-// "unregistered": a process also releases events of dead processes, and may not know their
-// types.
+// No label contains data of a user. A label "type" is a type of the registry, or "unregistered":
+// a process also releases events of dead processes, and may not know their types.
 package almanacprom

@@ -35,10 +35,9 @@ var (
 	_ prometheus.Collector = (*Events)(nil)
 )
 
-// NewEvents returns the Events of the registry's types. Series that are known in advance
-// start at zero, so that the first failure is an increase. The histograms are both classic
-// and native (see [WithClassicHistograms]); a server that supports native histograms may drop
-// the buckets.
+// NewEvents returns the Events of the registry's types. Series that are known in advance start
+// at zero, so that the first failure is an increase. The histograms are both classic and native
+// (see [WithClassicHistograms]); a server that supports native histograms may drop the buckets.
 func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
 	newHistogram := histogramMaker(newNativeHistogram)
 	for _, option := range options {
@@ -94,9 +93,8 @@ func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
 type EventsOption func(*histogramMaker)
 
 // WithClassicHistograms makes histograms with the buckets that the alerting rules and the
-// dashboard use, and without native buckets. It is for metrics that go to OpenTelemetry:
-// its bridge turns native histograms into exponential histograms, and drops the classic
-// buckets.
+// dashboard use, and without native buckets. It is for metrics that go to OpenTelemetry: its
+// bridge turns native histograms into exponential histograms, and drops the classic buckets.
 func WithClassicHistograms() EventsOption {
 	return func(m *histogramMaker) { *m = newClassicHistogram }
 }
@@ -173,8 +171,7 @@ func (e *Events) Observe(_ context.Context, n almanac.Notice) {
 	}
 }
 
-// label returns the label for a type, so that types stored by other programs create no new
-// series.
+// label returns the label for a type, so that types stored by other programs create no new series.
 func (e *Events) label(eventType string) string {
 	if e.types[eventType] {
 		return eventType

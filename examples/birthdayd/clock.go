@@ -7,19 +7,16 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// clock converts this machine's time to the database time, which decides when events are
-// due.
+// clock converts this machine's time to the database time, which decides when events are due.
 type clock struct {
 	ahead  time.Duration // how much the database is ahead
 	within time.Duration // how exactly that is known
 }
 
-// clockReadings is how often the database time is asked for. The quickest answer is the most
-// exact.
+// clockReadings is how often the database time is asked for. The quickest answer is the most exact.
 const clockReadings = 5
 
-// readClock gets the database time. It assumes that this was the time halfway through the
-// call.
+// readClock gets the database time. It assumes that this was the time halfway through the call.
 func readClock(ctx context.Context, t almanac.Timekeeper) (best clock, err error) {
 	for i := range clockReadings {
 		asked := time.Now()

@@ -195,9 +195,8 @@ const (
 	downloadLimit = 5 * time.Minute
 )
 
-// download fetches PostgreSQL into the directory; afterwards the programs are in
-// binariesDir. When ctx ends first, it returns at once, and the download ends with the
-// program.
+// download fetches PostgreSQL into the directory; afterwards the programs are in binariesDir.
+// When ctx ends first, it returns at once, and the download ends with the program.
 func download(ctx context.Context, dir string) (pgserver.Binaries, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
 	defer cancel()

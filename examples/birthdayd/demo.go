@@ -91,8 +91,7 @@ func (d *demo) run(ctx context.Context, s stage) error {
 	return nil
 }
 
-// owed are the greetings that users of the demo are still to get. Those of next year do not
-// count.
+// owed are the greetings that users of the demo are still to get. Those of next year do not count.
 type owed struct{ waiting, inFlight int }
 
 // owedWithin is how far ahead a greeting may be due. A run makes users up for some seconds.
@@ -112,8 +111,7 @@ func readOwed(ctx context.Context, r almanac.Repository) (o owed, err error) {
 	return o, err
 }
 
-// farewell shows the last arrivals, and what is left. It is called when the workers have
-// stopped.
+// farewell shows the last arrivals, and what is left. It is called when the workers have stopped.
 func (d *demo) farewell(ctx context.Context, r almanac.Repository) error {
 	for {
 		select {
@@ -144,8 +142,7 @@ func (d *deployment) runDemo(ctx context.Context, l net.Listener, show *demo, s 
 	return show.farewell(patience, s.repository)
 }
 
-// summaryPatience is how long the summary waits for missing greetings after the last one
-// was due.
+// summaryPatience is how long the summary waits for missing greetings after the last one was due.
 const summaryPatience = 20 * time.Second
 
 // watch shows arrivals until ctx is done, and a summary once all users of this run have

@@ -16,8 +16,7 @@ import (
 // metricsPath is the path that Prometheus scrapes.
 const metricsPath = "/metrics"
 
-// scrapesAtOnce bounds concurrent scrapes; further ones are refused with a request to
-// retry.
+// scrapesAtOnce bounds concurrent scrapes; further ones are refused with a request to retry.
 const scrapesAtOnce = 4
 
 // metricsConfig is the configuration of the metrics.

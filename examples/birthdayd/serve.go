@@ -253,8 +253,7 @@ func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
 	return <-ended
 }
 
-// passConns is all that a pass needs: one connection to claim and to store, one to renew
-// leases.
+// passConns is all that a pass needs: one connection to claim and to store, one to renew leases.
 const passConns = 2
 
 // pass greets the users who are due and prints the result. It ends when no event is due any

@@ -188,8 +188,7 @@ func together(ctx context.Context, runs ...func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-// tally counts the greetings of each worker. It calls done when every user has been
-// greeted.
+// tally counts the greetings of each worker. It calls done when every user has been greeted.
 type tally struct {
 	out  io.Writer
 	done func()

@@ -102,8 +102,7 @@ type Case struct {
 	Policies calendar.Policies
 }
 
-// DrawCase draws a recurrence of any kind, possibly bounded, and policies that reject
-// nothing.
+// DrawCase draws a recurrence of any kind, possibly bounded, and policies that reject nothing.
 func DrawCase(t *rapid.T) Case {
 	odd := rapid.SampledFrom(OddChanges).Draw(t, "change")
 	z, err := calendar.LoadTimezone(odd.Zone)

@@ -119,8 +119,7 @@ func (s Schedule) Next(after time.Time) (time.Time, bool) {
 	return time.Date(year, month, day, hour, minute, second, 0, time.UTC), true
 }
 
-// clockAfter returns the first time of day after the given one, or false when the day has
-// none.
+// clockAfter returns the first time of day after the given one, or false when the day has none.
 func (s Schedule) clockAfter(hour, minute, second int) (h, m, sec int, ok bool) {
 	if s.hours.has(hour) {
 		if s.minutes.has(minute) {

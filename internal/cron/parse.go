@@ -224,8 +224,7 @@ func (f field) itemOrLast(text string) (set, error) {
 	return f.item(text)
 }
 
-// weekdays returns the weekdays of one item of day-of-week, in the form of
-// Schedule.weekdays.
+// weekdays returns the weekdays of one item of day-of-week, in the form of Schedule.weekdays.
 func (f field) weekdays(text string) (set, error) {
 	if weekday, count, ok := strings.Cut(text, "#"); ok {
 		day, err := f.value(weekday)

@@ -21,9 +21,8 @@ type Ahead[T any] struct {
 	// respects it is like Engine.Claim.
 	Claim func(ctx context.Context, n int) ([]T, error)
 
-	// Wait returns how long it is until an item is due. It must be zero or less exactly for
-	// items that were due when they were claimed. It is called once for each item, after
-	// the claim.
+	// Wait returns how long it is until an item is due. It must be zero or less exactly for items
+	// that were due when they were claimed. It is called once for each item, after the claim.
 	Wait func(item T) time.Duration
 
 	// Confirm is called when items that were claimed ahead should be due, and returns what
@@ -37,8 +36,7 @@ type Ahead[T any] struct {
 	Return func(ctx context.Context, items []T) error
 }
 
-// Verdict is what to do with an item that was claimed ahead. The zero Verdict starts the
-// item.
+// Verdict is what to do with an item that was claimed ahead. The zero Verdict starts the item.
 type Verdict struct {
 	Gone bool          // the item is no longer this engine's: forget it
 	Wait time.Duration // confirm the item again after this time, if positive
@@ -198,8 +196,7 @@ func (h *holder[T]) add(items ...held[T]) {
 	slices.SortStableFunc(h.waiting, func(a, b held[T]) int { return a.due.Compare(b.due) })
 }
 
-// confirm calls Confirm for the items that should be due, and starts those that it
-// confirms.
+// confirm calls Confirm for the items that should be due, and starts those that it confirms.
 func (h *holder[T]) confirm(ctx, outliving context.Context) {
 	now := time.Now()
 	n := 0

@@ -98,8 +98,7 @@ func (c *claimer[T]) claim(ctx, work context.Context, n int, take func(context.C
 	return got, false
 }
 
-// take claims at most n items. It returns how many it got, possibly some even with an
-// error.
+// take claims at most n items. It returns how many it got, possibly some even with an error.
 func (c *claimer[T]) take(work context.Context, n int, take func(context.Context, int) ([]T, error)) (int, error) {
 	asked := time.Now() // before the call: the lease cannot have begun earlier
 	ctx, cancel := context.WithTimeout(work, c.r.call())
@@ -199,8 +198,7 @@ func (c *claimer[T]) until(ctx context.Context) (time.Duration, bool, error) {
 
 // emptyClaimWait returns how long to wait at least before a claim, after claims that got
 // nothing although something was due. Other processes hold those items locked, and claiming
-// again at once would spin. The wait doubles from 1 ms to 64 ms, and is then as long as a
-// poll.
+// again at once would spin. The wait doubles from 1 ms to 64 ms, and is then as long as a poll.
 func (c *claimer[T]) emptyClaimWait(poll time.Duration) time.Duration {
 	switch {
 	case c.empty == 0:

@@ -49,11 +49,10 @@
 //	task       every.go   per Task   maintenance at an interval      when Run's context is done
 //
 // Three contexts keep them apart. Run's own context ends the claims and the maintenance
-// tasks. The work context, which Claim and Do get, outlives Run's by up to Settings.Drain
-// and is then cancelled with [ErrDraining]. Each item has a context below the work context,
-// which ends at the item's limit, or with [ErrLeaseLost] when the item's lease is lost.
-// Settle and Renew get a third context, which is never cancelled, with a deadline for each
-// call.
+// tasks. The work context, which Claim and Do get, outlives Run's by up to Settings.Drain and
+// is then cancelled with [ErrDraining]. Each item has a context below the work context, which
+// ends at the item's limit, or with [ErrLeaseLost] when the item's lease is lost. Settle and
+// Renew get a third context, which is never cancelled, with a deadline for each call.
 //
 //	Run's context done ──▶ no new claim, no new round of a task, held items are released
 //	          │ until the running items have returned, at most Drain

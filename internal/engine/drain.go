@@ -56,9 +56,8 @@ func (c *group) wait(d time.Duration) int {
 	return int(c.n.Load())
 }
 
-// actorGroup has goroutines that Run waits for. Without one of them Run would go on in
-// silence, so one that a callback ends by [runtime.Goexit] crashes the program, as a panic
-// does.
+// actorGroup has goroutines that Run waits for. Without one of them Run would go on in silence,
+// so one that a callback ends by [runtime.Goexit] crashes the program, as a panic does.
 type actorGroup struct{ all sync.WaitGroup }
 
 func (g *actorGroup) Go(f func()) {

@@ -25,8 +25,7 @@ var (
 	ErrAbandoned = errors.New("engine: items abandoned")
 
 	// ErrUnsettled is matched by the error of Run when results were discarded after Run was
-	// asked to stop. Under Settings.Once it is matched when results were discarded at any
-	// time.
+	// asked to stop. Under Settings.Once it is matched when results were discarded at any time.
 	ErrUnsettled = errors.New("engine: results given up")
 
 	// ErrUnavailable is matched by the error of Run under Settings.Once when the store did not
@@ -42,17 +41,15 @@ type Engine[T any] struct {
 	// them to this engine for Leases.TTL. Items returned together with an error are done
 	// all the same.
 	//
-	// The context of Claim outlives Run's by up to Settings.Drain, so that a claim that has
-	// begun can finish. The items of an interrupted claim would stay claimed until their
-	// lease ended.
+	// The context of Claim outlives Run's by up to Settings.Drain, so that a claim that has begun
+	// can finish. The items of an interrupted claim would stay claimed until their lease ended.
 	Claim func(ctx context.Context, free int) ([]T, error)
 
 	// Until returns how long it is until the next item is due: zero or less when an item is
 	// due already, and false when no item is known.
 	Until func(ctx context.Context) (time.Duration, bool, error)
 
-	// Ahead sets how items are claimed before they are due. The zero Ahead claims none
-	// early.
+	// Ahead sets how items are claimed before they are due. The zero Ahead claims none early.
 	Ahead Ahead[T]
 
 	// Do does one item, and returns it with its result. At most Settings.Slots calls run at
@@ -114,15 +111,13 @@ type Key [16]byte
 // Leases sets how leases are renewed until the results of their items are settled. All
 // fields are required.
 type Leases[T any] struct {
-	// Key returns the lease of an item. Items may share a lease; those of one claim usually
-	// do.
+	// Key returns the lease of an item. Items may share a lease; those of one claim usually do.
 	Key func(item T) Key
 
 	// Renew prolongs leases to a whole TTL from now and returns the leases that the engine
-	// still holds. A lease that Renew does not return is lost: the contexts of its items
-	// end with [ErrLeaseLost]. When Renew fails, the engine calls it again after
-	// Settings.Backoff. A lease is also lost once a whole TTL has passed since its last
-	// renewal.
+	// still holds. A lease that Renew does not return is lost: the contexts of its items end
+	// with [ErrLeaseLost]. When Renew fails, the engine calls it again after Settings.Backoff.
+	// A lease is also lost once a whole TTL has passed since its last renewal.
 	Renew func(ctx context.Context, keys []Key) (held []Key, err error)
 
 	// TTL is how long a lease lasts unless renewed, at least a millisecond. Leases are
@@ -131,17 +126,15 @@ type Leases[T any] struct {
 	TTL time.Duration
 }
 
-// Settings are the numbers of an [Engine]. Each must be positive unless its comment allows
-// zero.
+// Settings are the numbers of an [Engine]. Each must be positive unless its comment allows zero.
 type Settings struct {
 	// Slots is how many items may be claimed and not yet settled.
 	Slots int
 
-	// MaxClaim is how many items one call of Claim or Ahead.Claim asks for at most, however
-	// many slots are free. Zero means Slots. A smaller claim returns sooner, and its items
-	// start only when it returns. A claim that exceeds its deadline takes nothing. After a
-	// failed claim the next one asks for half as many items, and after quick ones for more
-	// again.
+	// MaxClaim is how many items one call of Claim or Ahead.Claim asks for at most, however many
+	// slots are free. Zero means Slots. A smaller claim returns sooner, and its items start only
+	// when it returns. A claim that exceeds its deadline takes nothing. After a failed claim the
+	// next one asks for half as many items, and after quick ones for more again.
 	MaxClaim int
 
 	// Batch is how many results one call of Settle gets at most.
@@ -194,8 +187,7 @@ type Settings struct {
 // ignored the end of their contexts for Settings.Abandon. Run does not wait for their
 // goroutines, and drops their results. It returns an error that matches [ErrUnsettled] when
 // results were discarded after ctx was done. It returns [ErrRunning] when the engine is
-// running already. When fields are missing or out of range, it returns all complaints at
-// once.
+// running already. When fields are missing or out of range, it returns all complaints at once.
 func (e *Engine[T]) Run(ctx context.Context) error {
 	if err := e.check(); err != nil {
 		return err
@@ -307,8 +299,7 @@ func newRun[T any](e *Engine[T], stopped <-chan struct{}) *run[T] {
 	return r
 }
 
-// call returns the timeout of one call of Claim, Until or Settle, or of a function of
-// Ahead.
+// call returns the timeout of one call of Claim, Until or Settle, or of a function of Ahead.
 func (r *run[T]) call() time.Duration { return r.Leases.TTL / 3 }
 
 // backoff is Settings.Backoff, but at least a millisecond, so that the engine never spins.

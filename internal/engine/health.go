@@ -26,9 +26,8 @@ type Health struct {
 	// ended. Each keeps its slot until it returns.
 	Stuck int
 
-	// Lost is how many items lost their lease before their result was stored. It returns to
-	// zero when no item has lost its lease for a whole Leases.TTL. Items that were stuck do
-	// not count.
+	// Lost is how many items lost their lease before their result was stored. It returns to zero
+	// when no item has lost its lease for a whole Leases.TTL. Items that were stuck do not count.
 	Lost int
 }
 

@@ -126,8 +126,7 @@ func (b *ledger) keys() []Key {
 	return keys
 }
 
-// soonest returns the earliest end of a lease that is not lost, and false when there is
-// none.
+// soonest returns the earliest end of a lease that is not lost, and false when there is none.
 func (b *ledger) soonest() (time.Time, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

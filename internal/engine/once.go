@@ -73,8 +73,7 @@ func (c *claimer[T]) claimAll(ctx, work context.Context) {
 	}
 }
 
-// awaitIdle waits until all claimed items are settled, something may be due, or ctx is
-// done.
+// awaitIdle waits until all claimed items are settled, something may be due, or ctx is done.
 func (c *claimer[T]) awaitIdle(ctx context.Context) {
 	for c.r.slots.free() < c.r.slots.size {
 		select {

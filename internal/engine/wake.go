@@ -45,8 +45,7 @@ const (
 	stopped            // the context ended first
 )
 
-// pause sleeps for d, unless a hint arrives or ctx ends before. A nil channel gives no
-// hints.
+// pause sleeps for d, unless a hint arrives or ctx ends before. A nil channel gives no hints.
 func pause(ctx context.Context, d time.Duration, hints <-chan struct{}) end {
 	if ctx.Err() != nil {
 		return stopped

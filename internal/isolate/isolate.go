@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Group has the calls of one program that have not returned in time. It is safe for
-// concurrent use.
+// Group has the calls of one program that have not returned in time. It is safe for concurrent use.
 type Group struct {
 	limit time.Duration // how long a call may take; it is given up after at most twice as long
 

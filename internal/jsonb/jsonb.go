@@ -249,8 +249,7 @@ func Merge(target, patch json.RawMessage) json.RawMessage {
 }
 
 // Equal reports whether two texts are equal as jsonb. It ignores white space, the order of
-// members, escapes and the notation of numbers. A text with a [Problem] is equal to no
-// text.
+// members, escapes and the notation of numbers. A text with a [Problem] is equal to no text.
 func Equal(a, b []byte) bool {
 	x, ok := valueOf(a)
 	if !ok {

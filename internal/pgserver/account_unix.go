@@ -112,9 +112,8 @@ func (a account) disown(path string) error {
 	return os.Chown(path, os.Geteuid(), os.Getegid())
 }
 
-// run runs a program as the account and returns its output. When the context ended the
-// program, the error has the context's cause; the program's own error would only name a
-// signal.
+// run runs a program as the account and returns its output. When the context ended the program,
+// the error has the context's cause; the program's own error would only name a signal.
 func (a account) run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = "/"

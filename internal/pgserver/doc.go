@@ -16,8 +16,7 @@
 // owner of an existing cluster. For a new cluster it runs as "postgres" if there is such an
 // account, or as "nobody".
 //
-// The server never outlives the program that started it, even if that program is killed. A
-// small shell between the two stops the server when the program's end of a pipe closes.
-// Ctrl-C in a terminal reaches only the program, which can finish its work before it stops
-// its database.
+// The server never outlives the program that started it, even if that program is killed. A small
+// shell between the two stops the server when the program's end of a pipe closes. Ctrl-C in a
+// terminal reaches only the program, which can finish its work before it stops its database.
 package pgserver

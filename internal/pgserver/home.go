@@ -29,8 +29,7 @@ func (h homeDir) log() string      { return filepath.Join(h.path, "server.log") 
 // superuser is the one role of a new cluster.
 const superuser = "almanac"
 
-// openHome creates the directory if it is missing. An empty path means a new temporary
-// directory.
+// openHome creates the directory if it is missing. An empty path means a new temporary directory.
 func openHome(path string, durable bool) (homeDir, error) {
 	h := homeDir{temporary: path == ""}
 	var err error

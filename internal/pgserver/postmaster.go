@@ -62,8 +62,7 @@ const poll = 20 * time.Millisecond
 const orphanGrace = 2 * time.Second
 
 // running returns the server that already serves the directory. It waits while that server
-// starts or stops. It returns false when there is none, also for the file of a killed
-// server.
+// starts or stops. It returns false when there is none, also for the file of a killed server.
 func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 	patience := time.Now().Add(orphanGrace)
 	for {

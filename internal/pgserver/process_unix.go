@@ -14,11 +14,10 @@ import (
 	"syscall"
 )
 
-// watchdog runs between this program and the server. It prints the server's pid, and passes
-// on each signal named on its input. The end of its input means that this program died. The
-// watchdog then sends the server a last signal, and removes the temporary directory if
-// there is one. Its arguments are that directory or nothing, the last signal, and the
-// server's command.
+// watchdog runs between this program and the server. It prints the server's pid, and passes on
+// each signal named on its input. The end of its input means that this program died. The
+// watchdog then sends the server a last signal, and removes the temporary directory if there is
+// one. Its arguments are that directory or nothing, the last signal, and the server's command.
 //
 // A child of the shell sends the signals and reads nothing else, so that the shell itself
 // can wait for the server and end with it. Both ignore SIGHUP, which the system may send to

@@ -59,9 +59,8 @@ func (s *Server) attempt(ctx context.Context, b Binaries, c Config) error {
 	return nil
 }
 
-// passing reports whether the server stopped for a temporary reason. Either another program
-// took the port first, or children of a killed server have not yet noticed that they are
-// orphans.
+// passing reports whether the server stopped for a temporary reason. Either another program took
+// the port first, or children of a killed server have not yet noticed that they are orphans.
 func (s *Server) passing() bool {
 	why := s.home.logTail()
 	return strings.Contains(why, "Address already in use") ||

@@ -102,8 +102,7 @@ func open(ctx context.Context, home homeDir, c Config) (*Server, error) {
 	return s, nil
 }
 
-// begin starts a server on the cluster of version major, or on a new cluster when major is
-// 0.
+// begin starts a server on the cluster of version major, or on a new cluster when major is 0.
 func (s *Server) begin(ctx context.Context, c Config, major int) error {
 	b, err := choose(c.Binaries, major)
 	if err != nil {
@@ -216,8 +215,7 @@ func (c Config) settings(port int) map[string]string {
 
 // Stop stops the server, waits for its end, and removes its directory if that is temporary.
 // Connected clients are disconnected; their commits are kept. When the context or half a
-// minute ends first, Stop kills the server, and a durable cluster recovers at its next
-// start.
+// minute ends first, Stop kills the server, and a durable cluster recovers at its next start.
 //
 // Stopping twice, or stopping a joined server, does nothing. Stop returns an error when the
 // server had already ended by itself.

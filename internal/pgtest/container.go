@@ -98,8 +98,7 @@ func runContainer(ctx context.Context, image string) (source, error) {
 const readyLimit = time.Minute
 
 // await returns the URL of the server in the container once it responds. The official image
-// first runs a server for its own preparations, but that server does not listen on the
-// network.
+// first runs a server for its own preparations, but that server does not listen on the network.
 func await(ctx context.Context, c testcontainers.Container, user *url.Userinfo) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()

@@ -20,9 +20,8 @@ import (
 // a second, but many may wait for a slow disk at once.
 const databaseLimit = 2 * time.Minute
 
-// URL returns the URL of a new database for t, with Almanac's schema under its default
-// name. When t ends, the database is dropped, together with any open connection, including a
-// pooler's.
+// URL returns the URL of a new database for t, with Almanac's schema under its default name.
+// When t ends, the database is dropped, together with any open connection, including a pooler's.
 func URL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).migrated)

@@ -9,8 +9,7 @@
 //
 //	pool := pgtest.Pool(t)
 //
-// The server is the first of these that is available. A line on standard error
-// says which:
+// The server is the first of these that is available. A line on standard error says which:
 //
 //  1. the server that [DatabaseVariable] names. Its role must be allowed to
 //     create databases, and for some tests also roles;
@@ -19,8 +18,7 @@
 //     it. If the variable names an image, nothing else is used;
 //  3. a server from binaries on the machine.
 //
-// Without a server the tests fail, and say what would help. They are never
-// skipped.
+// Without a server the tests fail, and say what would help. They are never skipped.
 //
 // On Linux all packages of one go command share a container or server. The first
 // process that needs it starts a helper, which is its test binary again. The
@@ -34,9 +32,8 @@
 // unique, and a test that counts sessions counts those of its database. A test
 // that stops the server or changes its settings starts one by package pgserver.
 //
-// With [PoolerVariable] the tested code reaches the named server through a
-// pooler. Tests that need one session for their own statements bypass it by
-// [Direct].
+// With [PoolerVariable] the tested code reaches the named server through a pooler.
+// Tests that need one session for their own statements bypass it by [Direct].
 //
 // Only a named server keeps what a killed process leaves: databases whose names
 // begin with "almanac_test_".

@@ -49,8 +49,7 @@ func connectTo(t testing.TB, address string, onNotice pgconn.NoticeHandler) *pgx
 
 var call = regexp.MustCompile(`\b([a-z][a-z0-9_]*) ?\(`)
 
-// functionsIn returns what looks like the names of functions in the files that the patterns
-// match.
+// functionsIn returns what looks like the names of functions in the files that the patterns match.
 func functionsIn(t testing.TB, patterns []string) (names []string) {
 	t.Helper()
 	for _, pattern := range patterns {

@@ -22,8 +22,7 @@ func Printable(s string, n int) bool {
 	return len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// BareAddress reports whether s is an e-mail address of at most MaxEmail bytes and nothing
-// else.
+// BareAddress reports whether s is an e-mail address of at most MaxEmail bytes and nothing else.
 func BareAddress(s string) bool {
 	if len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r > '~' && unicode.IsSpace(r) }) {
 		return false

@@ -42,9 +42,8 @@ func (s *series) inLongPeriods(from int64) iter.Seq[Slot] {
 	}
 }
 
-// part splits a list of days. It returns as later the days that follow days of the next
-// period. There is at most one: the first of a month that replaces days which the previous
-// month lacks.
+// part splits a list of days. It returns as later the days that follow days of the next period.
+// There is at most one: the first of a month that replaces days which the previous month lacks.
 func (s *series) part(days []day, next int64) (now, later []day) {
 	last := len(days) - 1
 	if last < 0 || days[last].number < next {
@@ -128,8 +127,7 @@ func (s *series) month(days []day, first int64) []day {
 	return days
 }
 
-// instead returns the day that replaces one that the rule names and the month of page
-// lacks.
+// instead returns the day that replaces one that the rule names and the month of page lacks.
 func (s *series) instead(lacking int) (day, bool) {
 	if !s.by.monthDay.has(lacking) {
 		return day{}, false

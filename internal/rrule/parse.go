@@ -205,8 +205,7 @@ func (p *parser) until(value string) until {
 	return until{}
 }
 
-// checkTogether checks combinations of parts. It does not report parts that are invalid
-// themselves.
+// checkTogether checks combinations of parts. It does not report parts that are invalid themselves.
 func (p *parser) checkTogether() {
 	given := p.given
 	others := func(name string) bool { return name != "BYSETPOS" && given[name] }

@@ -86,13 +86,11 @@ var (
 // The layouts of UNTIL, by form.
 var untilLayouts = [...]string{untilDate: "20060102", untilLocal: "20060102T150405", untilUTC: "20060102T150405Z"}
 
-// Until returns the end of the rule, which is included. It returns ok false when the rule
-// has none.
+// Until returns the end of the rule, which is included. It returns ok false when the rule has none.
 //
 // If utc is true, the end is an instant. The caller, which knows the zone, must then drop
 // readings that resolve to a later instant: [Rule.Next] cannot. Otherwise the end is a wall
-// reading that Next observes. For an UNTIL that is a date, it is the last second of that
-// day.
+// reading that Next observes. For an UNTIL that is a date, it is the last second of that day.
 func (r Rule) Until() (t time.Time, utc, ok bool) {
 	if r.until.form == endless {
 		return time.Time{}, false, false
@@ -164,8 +162,7 @@ type field struct {
 	signed    bool // also accepts negative numbers, which count from the end
 }
 
-// field returns the part with that name. Its set is nil if the part is not a list of
-// numbers.
+// field returns the part with that name. Its set is nil if the part is not a list of numbers.
 func (p *parts) field(name string) field {
 	switch name {
 	case "BYMONTH":
@@ -259,9 +256,8 @@ func (s *series) from(second int64) iter.Seq[Slot] {
 	return s.inLongPeriods(second)
 }
 
-// clock is a set of times of day: each of the hours with each of the minutes and each of
-// the seconds. It may contain all 86,400 times and is never expanded; times are found by
-// index.
+// clock is a set of times of day: each of the hours with each of the minutes and each of the
+// seconds. It may contain all 86,400 times and is never expanded; times are found by index.
 type clock struct {
 	hours, minutes, seconds []int
 }

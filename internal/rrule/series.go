@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// series is a rule with its start, which supplies what the rule leaves open. It serves one
-// search.
+// series is a rule with its start, which supplies what the rule leaves open. It serves one search.
 type series struct {
 	Rule             // with the day supplied by the start
 	start, end int64 // the first and the last second that count
@@ -173,10 +172,9 @@ func (s *series) nextDay(number int64) (int64, bool) {
 	return 0, false
 }
 
-// picks returns the indexes that BYSETPOS selects among the given number of readings, in
-// order and without repetition. It iterates over the indexes rather than the positions: a
-// rule can list hundreds of positions, and have a single reading in each of half a million
-// weeks.
+// picks returns the indexes that BYSETPOS selects among the given number of readings, in order
+// and without repetition. It iterates over the indexes rather than the positions: a rule can
+// list hundreds of positions, and have a single reading in each of half a million weeks.
 func (s *series) picks(of int) []int {
 	var places []int
 	for n := 1; n <= of; n++ {

@@ -11,8 +11,7 @@ import (
 
 // A Set is the sources in which a program looks for zone files, in order. The last is the
 // program's own copy: the one embedded by importing time/tzdata, or that of the Go
-// installation. A Set is a value, safe for concurrent use. The zero Set has no zone but
-// UTC.
+// installation. A Set is a value, safe for concurrent use. The zero Set has no zone but UTC.
 type Set struct {
 	places []place
 	named  *place // the source that ZONEINFO names, even if missing; nil for none
@@ -46,8 +45,7 @@ func (s Set) Err() error {
 	return s.named.source.empty()
 }
 
-// Sources returns the sources that exist and can be read, in order, without the program's
-// own copy.
+// Sources returns the sources that exist and can be read, in order, without the program's own copy.
 func (s Set) Sources() []Source {
 	var sources []Source
 	for _, p := range s.places {

@@ -77,8 +77,7 @@ func builtin(goVersion string) string {
 	return releases[strings.Join(parts[:min(2, len(parts))], ".")]
 }
 
-// ownVersion returns the version of the data that time.LoadLocation uses when no directory
-// has any.
+// ownVersion returns the version of the data that time.LoadLocation uses when no directory has any.
 func ownVersion() string {
 	switch runtime.GOOS {
 	case "android", "ios": // the system's data has its own format there
@@ -106,9 +105,8 @@ func parse(name string, data []byte) (*time.Location, error) {
 	return location, nil
 }
 
-// complete reports whether a zone file has all parts of the format of RFC 9636. These are a
-// block with 32-bit times and, since version 2, one with 64-bit times and a line of
-// printable ASCII.
+// complete reports whether a zone file has all parts of the format of RFC 9636. These are a block
+// with 32-bit times and, since version 2, one with 64-bit times and a line of printable ASCII.
 func complete(data []byte) bool {
 	rest, ok := cutBlock(data, 4)
 	if !ok || data[len(magic)] == 0 {
