@@ -44,10 +44,9 @@ type UserRepository interface {
 	// that of [Roster.Check] if the edit cannot be stored.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
-	// UsedKeys returns the used keys of series of a user, as they are now. An open event
-	// counts as ended now if it was claimed before or is due. A series without used keys is
-	// missing in the result, and so are all series of a user who does not exist. UsedKeys
-	// locks nothing.
+	// UsedKeys returns the used keys of series of a user, as they are now. An open event counts
+	// as ended now if it was claimed before or is due. A series without used keys is missing in
+	// the result, and so are all series of a user who does not exist. UsedKeys locks nothing.
 	UsedKeys(ctx context.Context, userID uuid.UUID, series []Series) (map[Series]UsedKeys, error)
 
 	// DeleteUser deletes a user and everything about the user, either now or when the
@@ -162,8 +161,7 @@ type Roster struct {
 	User User
 	// Pending are the events that were never claimed, by id. They are locked too.
 	Pending []Event
-	// InFlight are the open events that were claimed at least once, by id. They keep
-	// their instant.
+	// InFlight are the open events that were claimed at least once, by id. They keep their instant.
 	InFlight []Event
 	// Used has the used keys of each series: of the events that have ended, and of an
 	// event in flight, which counts as ended now. Series of requeued events are left out. A
@@ -226,9 +224,8 @@ type DeleteOptions struct {
 	// occurrence keys are deleted, so a new user with the same id has no history.
 	AtOnce bool
 
-	// Version is the version of the user to delete. If the stored user has another
-	// version, nothing is deleted, and the error is an [*OptimisticLockError]. Zero means
-	// any version.
+	// Version is the version of the user to delete. If the stored user has another version,
+	// nothing is deleted, and the error is an [*OptimisticLockError]. Zero means any version.
 	Version int
 }
 

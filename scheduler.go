@@ -10,9 +10,8 @@ import (
 	"github.com/almanac-go/almanac/internal/isolate"
 )
 
-// Scheduler plans events at local times of day, and runs them. It is safe for concurrent
-// use. A program that only plans never calls Run. Any number of programs can use one
-// database.
+// Scheduler plans events at local times of day, and runs them. It is safe for concurrent use.
+// A program that only plans never calls Run. Any number of programs can use one database.
 type Scheduler interface {
 	Planner
 	Operator
@@ -66,10 +65,9 @@ type Scheduler interface {
 type Runner interface {
 	// Run claims and executes events until ctx is done. Then it claims nothing more and
 	// lets running deliveries finish for as long as [WithDrain] says. It cancels the
-	// deliveries that take longer, releases their events, stores every outcome and
-	// returns nil. Run waits for every goroutine that it started, except for deliveries
-	// that ignore their context. If there are such deliveries, it returns an error that
-	// counts them.
+	// deliveries that take longer, releases their events, stores every outcome and returns
+	// nil. Run waits for every goroutine that it started, except for deliveries that ignore
+	// their context. If there are such deliveries, it returns an error that counts them.
 	//
 	// An event starts at its instant by the repository's clock, never before. If the
 	// repository supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its
@@ -111,10 +109,9 @@ type Runner interface {
 	// action, because Run executes them, oldest first. Run calls Missed when it starts.
 	Missed(ctx context.Context) (Missed, error)
 
-	// FindMissed returns up to limit of the events that Missed counts, oldest first,
-	// which is the order in which Run executes them. The limit is 1 to 1,000. Zero means
-	// 1,000. Any other limit is a [*ValidationError]. FindMissed changes nothing and logs
-	// nothing.
+	// FindMissed returns up to limit of the events that Missed counts, oldest first, which
+	// is the order in which Run executes them. The limit is 1 to 1,000. Zero means 1,000.
+	// Any other limit is a [*ValidationError]. FindMissed changes nothing and logs nothing.
 	FindMissed(ctx context.Context, limit int) ([]Event, error)
 
 	// Health returns the present condition of Run. It makes no call to the repository, so
@@ -144,8 +141,7 @@ type Planner interface {
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error)
 
 	// DeleteUser deletes a user together with the user's events. [DeleteOptions] says how
-	// deliveries in flight are treated. The error is a [*NotFoundError] if the user does
-	// not exist.
+	// deliveries in flight are treated. The error is a [*NotFoundError] if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
 
 	// Schedule stores the next event of one type for a user, as when a host introduces a
@@ -156,9 +152,8 @@ type Planner interface {
 	// [ErrOptedOut] if the user has opted out of it.
 	Schedule(ctx context.Context, userID uuid.UUID, eventType string) ([]Event, error)
 
-	// Reschedule replans a user's pending events without a change of the user. Call it
-	// after a change of the handlers, or to continue a series whose successor could not
-	// be planned.
+	// Reschedule replans a user's pending events without a change of the user. Call it after
+	// a change of the handlers, or to continue a series whose successor could not be planned.
 	Reschedule(ctx context.Context, userID uuid.UUID) (UpdateUserResult, error)
 
 	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one
@@ -170,10 +165,9 @@ type Planner interface {
 	//
 	// A user who cannot be stored is listed in Refused, and the other users are stored.
 	// CreateUsers stops at the first error of profiles, of the repository or of ctx. It
-	// waits for the batches that are being stored, and returns the error with the counts
-	// of what is stored. When the repository fails in the middle of a batch, CreateUsers
-	// looks up which users are stored. The counts leave out users that cannot be looked
-	// up.
+	// waits for the batches that are being stored, and returns the error with the counts of
+	// what is stored. When the repository fails in the middle of a batch, CreateUsers looks
+	// up which users are stored. The counts leave out users that cannot be looked up.
 	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
 
 	// Backfill stores the next events of one type for all existing users who have no open
@@ -245,8 +239,7 @@ type Planner interface {
 }
 
 // Operator changes events, and pauses types of events, at the request of an operator. On a
-// scheduler that is bound to a transaction of the host, the changes are part of that
-// transaction.
+// scheduler that is bound to a transaction of the host, the changes are part of that transaction.
 type Operator interface {
 	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED,
 	// its occurrence key is used, and the series continues with the next occurrence. If
@@ -284,10 +277,9 @@ type Operator interface {
 	// type has no handler.
 	Pause(ctx context.Context, eventType string) error
 
-	// Resume lets processes claim events of the type again, oldest first. Processes that
-	// receive hints (see [Repository].Listen) start at once, the others within one poll (see
-	// [WithPoll]). The type needs no handler. Resuming a type that is not paused changes
-	// nothing.
+	// Resume lets processes claim events of the type again, oldest first. Processes that receive
+	// hints (see [Repository].Listen) start at once, the others within one poll (see [WithPoll]).
+	// The type needs no handler. Resuming a type that is not paused changes nothing.
 	Resume(ctx context.Context, eventType string) error
 
 	// Paused returns the paused types, in alphabetical order.
@@ -311,11 +303,10 @@ type UpdateUserResult struct {
 	Cancelled []Event     // events that waited for another attempt, and are refused now; see Planner.OptOut
 	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
 	// LeftOut are occurrences that are not delivered, because they count as used after the
-	// change: of each series that the change replanned, or whose event is in flight, at most
-	// the next occurrence after now. On a day that had an event by the old rule there is
-	// none by the new rule, so a yearly rule can miss a year. An occurrence that was itself
-	// delivered or cancelled is not left out. To deliver something at once, use
-	// [Operator].RunNow.
+	// change: of each series that the change replanned, or whose event is in flight, at most the
+	// next occurrence after now. On a day that had an event by the old rule there is none by the
+	// new rule, so a yearly rule can miss a year. An occurrence that was itself delivered or
+	// cancelled is not left out. To deliver something at once, use [Operator].RunNow.
 	LeftOut map[Series]Occurrence
 }
 

@@ -1,6 +1,5 @@
 // Package httpapi serves users and their events as JSON over HTTP. [New] returns an API for
-// programs, which this section describes. [NewAdmin] returns one for operators: see
-// Administration.
+// programs, which this section describes. [NewAdmin] returns one for operators: see Administration.
 //
 //	POST   /user                 {firstName, lastName, dateOfBirth, timezone} → 201 {user, nextBirthdayEvent}
 //	GET    /user/{id}            → 200 {user}
@@ -24,11 +23,10 @@
 // user has none, null or "" in a request means none, and a date of birth may lack its year
 // (--03-15). nextBirthdayEvent is null for a user without a date of birth.
 //
-// A user may also have a locale (a language tag of BCP 47), an email and an externalId,
-// the client's own id of the user as a text; [almanac.Profile] has their formats. They are
-// absent from answers when the user has none. In every request, null or "" means none. If
-// another user has the externalId, the answer is 409 with the field in errors, and nothing
-// is stored.
+// A user may also have a locale (a language tag of BCP 47), an email and an externalId, the
+// client's own id of the user as a text; [almanac.Profile] has their formats. They are absent
+// from answers when the user has none. In every request, null or "" means none. If another
+// user has the externalId, the answer is 409 with the field in errors, and nothing is stored.
 //
 // A user may have attributes too, a JSON object of facts that handlers need. PUT
 // replaces the attributes as a whole. PATCH follows the rules of RFC 7396: it changes the
@@ -78,13 +76,12 @@
 // # Created once
 //
 // POST /user with an Idempotency-Key header, of 1 to 255 ASCII characters in quotes
-// (draft-ietf-httpapi-idempotency-key-header-07), creates one user however often it is
-// sent. A client that got no answer can send the request again. The answer is 201 as the
-// first time, with the user as stored and the birthday event that is open now. A request
-// with the same key and another profile is answered 422, also after the user was changed.
-// While the user of the key is being deleted, the answer is 409. The answer is 403 if
-// [WithAuthorization] does not allow the request for that user. A refused request uses up
-// no key.
+// (draft-ietf-httpapi-idempotency-key-header-07), creates one user however often it is sent. A
+// client that got no answer can send the request again. The answer is 201 as the first time,
+// with the user as stored and the birthday event that is open now. A request with the same key
+// and another profile is answered 422, also after the user was changed. While the user of the
+// key is being deleted, the answer is 409. The answer is 403 if [WithAuthorization] does not
+// allow the request for that user. A refused request uses up no key.
 //
 // The id of the user is made from the key and the principal ([WithPrincipal]), and a
 // digest of the first request is stored with the user ([almanac.Profile].CreationDigest).
@@ -116,9 +113,8 @@
 //	  "requestId": "K5RMBQPN7QVFWEAFGTHXXWQWZC"
 //	}
 //
-// The field "body" means the body as a whole. The field "query" means a query that cannot
-// be read, or that has a parameter without a name. For a header, the field is the name of
-// the header.
+// The field "body" means the body as a whole. The field "query" means a query that cannot be read,
+// or that has a parameter without a name. For a header, the field is the name of the header.
 //
 // # Administration
 //
