@@ -395,7 +395,7 @@ var claims = []mutation{
 	{
 		promise: "`CutShort` names maintenance that had too little time", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "time.Until(end)/time.Duration(len(tasks)-i)", new: "time.Until(end)",
+		old:  "time.Until(end)/time.Duration(len(tasks)-i)", new: "time.Until(end)/time.Duration(max(i, 1))",
 		test: ". TestRunOnceDeliversThoughMaintenanceTakesLong",
 	},
 }
