@@ -60,7 +60,7 @@ type RunOnceResult struct {
 	// claim, as after a crash.
 	Recovered int
 	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled
-	// series". They have a quarter of the time together, and each its share. The next
+	// series". They have a third of the time together, and each its share. The next
 	// pass continues. If every pass names a task, the task needs a longer Within.
 	CutShort []string
 	// More is whether more events are due. The limit was reached, the time was over, or
@@ -212,8 +212,9 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 }
 
 // upkeepShare limits maintenance to the pass's time divided by upkeepShare. Without that
-// limit, long maintenance tasks would prevent every pass from delivering.
-const upkeepShare = 4
+// limit, long maintenance tasks would prevent every pass from delivering. By default, the share of
+// each of three tasks is longer than the timeout of a store, so that a call that reaches it is noticed.
+const upkeepShare = 3
 
 // upkeep runs the maintenance tasks of Run before the first claim. A task that fails does
 // not stop the others.
