@@ -334,6 +334,8 @@ func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return e, err
 	}
+	next.ReadyAt = e.ReadyAt
+	next.AvailableAt = next.FirstAvailable()
 	next.Version++
 	return next, nil
 }

@@ -190,7 +190,7 @@ type Execution struct {
 	// at once. Due, the wall time and the keys stay, and lateness counts from
 	// [Event.FirstAvailable]. It must be between 0 and 24 hours, and should be shorter than the time
 	// between two occurrences. Zero means no window. A changed Spread holds for events that are
-	// planned from then on, or edited.
+	// planned or moved from then on.
 	Spread time.Duration
 }
 

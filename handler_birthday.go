@@ -73,7 +73,7 @@ func checkBefore(days int) error {
 
 // Settings returns b.Execution. If Before is not zero, the CatchUpPolicy has another default: an
 // event may be late until about the birthday, and is tried until then, by Before days of 24
-// hours, less one hour. A SkipOlder of the policy holds instead.
+// hours, less one hour and the Spread. A SkipOlder of the policy holds instead.
 func (b Birthday) Settings() Execution { return announcedInTime(b.Execution, b.Before) }
 
 // Next returns the user's first birthday strictly after the given instant, or what
@@ -308,7 +308,7 @@ func payloadOf(payload any, err error) (json.RawMessage, error) {
 // go forward meanwhile.
 func announcedInTime(x Execution, days int) Execution {
 	if p := &x.CatchUpPolicy; days > 0 && p.SkipOlder == 0 {
-		p.SkipOlder, p.SkipTried = time.Duration(days)*24*time.Hour-time.Hour, true
+		p.SkipOlder, p.SkipTried = time.Duration(days)*24*time.Hour-time.Hour-x.Spread, true
 	}
 	return x
 }

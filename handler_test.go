@@ -2,6 +2,7 @@ package almanac_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -623,7 +624,7 @@ func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
 				quiet := func(almanac.User) calendar.QuietHours {
 					return calendar.QuietHours{From: calendar.Clock{Hour: 21, Second: 1}, Until: calendar.Clock{Hour: 8}}
 				}
-				w.run(t, handler, almanac.WithQuietHours(quiet), almanac.WithMissedGrace(2*time.Hour), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				w.run(t, handler, almanac.WithQuietHours(quiet), almanac.WithDeliverer(almanac.ChannelWebhook, r))
 				time.Sleep(36 * time.Hour)
 				require.NoError(t, w.stop())
 				require.Len(t, r.deliveries(), 1)
@@ -637,4 +638,68 @@ func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever an edit changes while an event waits for its point of a window, or after RunNow has made it due,
+// the occurrence is not lost: until it is claimed, nobody has got it.
+func TestAnEditInTheWindowLosesNoOccurrence(t *testing.T) {
+	t.Parallel()
+	const nine = 9 * time.Hour
+	name, earlier, tokyo := ptr("Augusta"), json.RawMessage(`{"deliverAt": "08:30"}`), ptr("Asia/Tokyo")
+	for what, tt := range map[string]struct {
+		spread, at time.Duration // the edit is at this time of the day
+		runNow     time.Duration // 0 for never
+		change     almanac.ProfileChange
+		window     bool // the event waits for its point, unless that has passed
+	}{
+		"another name after RunNow in the window":         {12 * time.Hour, nine + time.Minute, nine + time.Second, almanac.ProfileChange{FirstName: name}, false},
+		"another zone after RunNow in the window":         {12 * time.Hour, nine + time.Minute, nine + time.Second, almanac.ProfileChange{Timezone: tokyo}, true},
+		"another zone, where it has passed, after RunNow": {0, 8*time.Hour + 30*time.Minute, 8 * time.Hour, almanac.ProfileChange{Timezone: tokyo}, false},
+		"an earlier time of day in the window":            {12 * time.Hour, nine + time.Second, 0, almanac.ProfileChange{Attributes: earlier}, true},
+		"an earlier time of day, another day":             {12 * time.Hour, 7 * time.Hour, 0, almanac.ProfileChange{Attributes: earlier}, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := openOn(almanactest.NewRepository(nil))
+				s := w.scheduler(t, almanac.Birthday{Execution: almanac.Execution{Spread: tt.spread}, At: almanac.AtAttribute("deliverAt", calendar.Clock{Hour: 9})})
+				e := enrol(t, s, "UTC", "1990-01-01")
+				if tt.runNow > 0 {
+					time.Sleep(tt.runNow)
+					_, err := s.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
+					require.NoError(t, err)
+				}
+				time.Sleep(tt.at - tt.runNow)
+				edited, err := s.UpdateUser(t.Context(), e.UserID, tt.change)
+				require.NoError(t, err)
+				require.Empty(t, edited.Removed)
+				require.Empty(t, edited.Added)
+				is := w.event(t, e)
+				require.Equal(t, "2000", is.OccurrenceKey)
+				if point := is.Due.Add(almanac.SeriesOf(e).Spread(e.UserID, tt.spread)); tt.window && point.After(time.Now()) {
+					require.Equal(t, point, is.AvailableAt)
+				} else {
+					require.False(t, is.AvailableAt.After(time.Now()), "due")
+				}
+			})
+		})
+	}
+}
+
+// A host may ask for a wall time in the quiet hours. The point of the window counts as on time, not as late.
+func TestAPointOfAWindowInTheQuietHoursIsOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+		handler := almanac.Birthday{
+			Execution: almanac.Execution{Spread: 30 * time.Minute, CatchUpPolicy: almanac.CatchUp{SkipOlder: time.Hour}},
+			At:        func(almanac.User) calendar.Clock { return calendar.Clock{Hour: 6} },
+		}
+		e := enrol(t, w.scheduler(t, handler), "UTC", "1990-01-01")
+		w.run(t, handler, almanac.WithQuietHours(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+		time.Sleep(12 * time.Hour)
+		require.NoError(t, w.stop())
+		require.Len(t, r.deliveries(), 1)
+		require.WithinDuration(t, e.ReadyAt, r.deliveries()[0].At, 10*time.Millisecond)
+	})
 }

@@ -248,10 +248,15 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	if found && same.Wall == e.Wall {
 		return p.again(h, e, same)
 	}
-	if found && p.madeDue(h, e, same) {
+	passed := found && p.hasPassed(same)
+	if found && p.madeDue(h, e, same) || passed && p.inWindow(e) && same.Wall.Date == e.Wall.Date {
 		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
-		next.Wall, next.Zone, next.Policies, next.ReadyAt = e.Wall, e.Zone, e.Policies, e.ReadyAt
+		next.Wall, next.Zone, next.Policies = e.Wall, e.Zone, e.Policies
 		return next, err
+	}
+	if passed && e.nominal() == nominalOf(same.Occurrence) { // it was made due, and is to be in another zone
+		next, err := e.Reschedule(p.is, h, same)
+		return p.zones.stamp(next), err
 	}
 	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
@@ -307,14 +312,23 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 // maxQuiet is longer than any quiet hours: RunNow makes an event due at most so much later.
 const maxQuiet = 25 * time.Hour
 
+// hasPassed reports whether the instant of an occurrence has passed.
+func (p replanning) hasPassed(o Occurrence) bool {
+	r, err := o.in(p.is).Resolve()
+	return err == nil && !r.Instant.After(p.Now)
+}
+
+// inWindow reports whether a pending event waits for its point of a window that has begun.
+func (p replanning) inWindow(e Event) bool { return !e.Due.After(p.Now) && e.ReadyAt.After(p.Now) }
+
 // madeDue reports whether [Operator].RunNow made a pending event due earlier than its
-// occurrence, which its nominal wall time still has, and the edit changes neither the occurrence nor the zone. It is false for
+// occurrence, or after it in its window, which its nominal wall time still has, and the edit changes neither the occurrence nor the zone. It is false for
 // [Planner].Reschedule, which has no edit: that takes such events back to their occurrences.
 func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
 		return false
 	}
-	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) {
+	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) && r.Instant.After(p.Now) {
 		return false
 	}
 	was, found, err := occurrenceNamed(h, p.User, e)

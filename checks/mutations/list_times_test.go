@@ -275,4 +275,16 @@ var surroundings = []mutation{
 		old:  "		late = !late\n", new: "		late = false\n",
 		test: ". TestASpreadLeadsIntoNoQuietHours",
 	},
+	{
+		promise: "Until their end, an edit leaves the event due", in: "docs/adr/0056-quiet-hours.md",
+		file: "plan.go",
+		old:  "!r.Instant.After(e.Due) && r.Instant.After(p.Now) {", new: "!r.Instant.After(e.Due) {",
+		test: ". TestAnEditInTheWindowLosesNoOccurrence",
+	},
+	{
+		promise: "lateness counts from that point", in: handlers,
+		file: "user_opt_out.go",
+		old:  "now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "now.Sub(j.event.Due) > s.grace",
+		test: ". TestAPointOfAWindowInTheQuietHoursIsOnTime",
+	},
 }
