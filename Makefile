@@ -78,7 +78,7 @@ lint: ## Run the checks that need no database
 	go vet $(PACKAGES)
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 $(PACKAGES)
 
-# As whoever requires the module has it: without the workspace.
+# Without the workspace, as for a program that requires the module.
 vulncheck: ## Look for known vulnerabilities in what each module calls
 	@set -e; for module in $$(git ls-files '*go.mod' | xargs -n 1 dirname); do \
 		echo "$$module"; \

@@ -195,7 +195,7 @@ var claims = []mutation{
 		test: ". TestAPassNamesTheTypeThatIsRefused",
 	},
 	{
-		promise: "So `Run` does not start before all keys and triggers are there", in: reliability,
+		promise: "so `Run` does not start before all of them are there", in: reliability,
 		file: "postgres/migrate.go",
 		old:  "return s.verifyParts(ctx)", new: "return nil",
 		test: "postgres TestVerifyNamesMissingKeysAndTriggers",
@@ -333,7 +333,7 @@ var claims = []mutation{
 		test: ". TestTheSweepGoesOnPastAnEventThatCannotBeReleased",
 	},
 	{
-		promise: "If no event can be released, the rest of the sweep's work is done all the same.", in: reliability,
+		promise: "If no event can be released, the sweep still does its other work.", in: reliability,
 		file: "postgres/claims.go",
 		old:  "if len(released) >= limit {", new: "if failed != nil || len(released) >= limit {",
 		test: "postgres TestReleaseExpiredRemovesUsersWhenNothingCanBeReleased",
@@ -393,7 +393,7 @@ var claims = []mutation{
 		test: "postgres TestASlowRemovalDelaysNothingElse",
 	},
 	{
-		promise: "`CutShort` names maintenance that had too little time", in: "docs/embedding.md",
+		promise: "`CutShort` names maintenance tasks that had too little time", in: "docs/embedding.md",
 		file: "run_once.go",
 		old:  "time.Until(end)/time.Duration(len(tasks)-i)", new: "time.Until(end)/time.Duration(max(i, 1))",
 		test: ". TestRunOnceDeliversThoughMaintenanceTakesLong",

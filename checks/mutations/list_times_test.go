@@ -270,7 +270,7 @@ var surroundings = []mutation{
 		test: "postgres TestPostgresRepository/^ReadyAt$",
 	},
 	{
-		promise: "`Spread` alone leads into no quiet hours.", in: "docs/adr/0056-quiet-hours.md",
+		promise: "`Spread` alone delivers no event in quiet hours.", in: "docs/adr/0056-quiet-hours.md",
 		file: "user_opt_out.go",
 		old:  "		late = !late\n", new: "		late = false\n",
 		test: ". TestASpreadLeadsIntoNoQuietHours",
