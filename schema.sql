@@ -48,7 +48,7 @@ CREATE TABLE :"schema".users (
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     attributes    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'), -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1 CHECK (version >= 1),
-    deleted_at    timestamptz,                        -- set if deleted, and hidden until the sweep has removed all rows
+    deleted_at    timestamptz,                        -- set if the user is deleted, and hidden until a sweep has removed all rows
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
     -- The digest of the request that created the user, if that request may be repeated.
@@ -100,7 +100,7 @@ CREATE TABLE :"schema".series (
     used_local             timestamp,             -- what clocks in the user's zone showed when the event ended
     -- The last used occurrences of other units: {"day": [key, nominal, local]}. NULL unless the rule of the series has changed.
     used_others            jsonb,
-    event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then what follows is of the last event
+    event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
     -- ever. Keys are compared byte by byte. See docs/adr/0006-identity.md.
     occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
@@ -112,7 +112,7 @@ CREATE TABLE :"schema".series (
     policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
     key_instant            timestamptz,           -- the target when the event was created, which its key hashes; NULL if it never moved
-    ready_at               timestamptz,           -- when the event can first be claimed: its type is spread, or it moved to a target that had passed; NULL if at the target
+    ready_at               timestamptz,           -- when the event can first be claimed, if after its target: its type is spread, or the target was past when it was set; else NULL
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released

@@ -13,7 +13,7 @@ FROM generate_series(1, current_setting('bench.users')::bigint) n,
             'America/Sao_Paulo', 'Europe/Paris', 'Australia/Sydney', 'Africa/Lagos', 'UTC', 'Asia/Kathmandu'
         ])[1 + abs(hashint8(n)) % 20] END
     ) z (zone),
-    -- A day of any year, one of the last days for users whose birthday is not over. The birthday is on a 28th at the latest.
+    -- The date is any day of the year; for two users in a thousand, who are overdue, one of the last two days. No birthday is after a 28th.
     LATERAL (
         SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END
     ) a (date),
@@ -37,7 +37,7 @@ FROM people,
     LATERAL (SELECT given[1 + n % 20], family[1 + n / 20 % 20] || '-' || family[1 + n / 400 % 20]) b (first_name, last_name),
     LATERAL (SELECT CASE WHEN n % 3 > 0 THEN 'user' || n || '@example.com' END) e (email);
 
--- Ended birthdays, a year after the other, and then the last anniversaries. One birthday of a hundred failed, and one of two hundred was
+-- Ended birthdays, year by year, and then the last anniversaries. One birthday in a hundred failed, and one in two hundred was
 -- cancelled.
 DO $$
 BEGIN

@@ -1,6 +1,6 @@
--- Some of the users who are deleted, not removed yet, and without events in flight. They are chosen at random, so that users who
--- cannot be removed do not keep others from being removed, however many there are. So is their order, because a slow removal ends a
--- sweep. The statement locks nothing.
+-- Choose users who are deleted, not removed yet, and without events in flight. The choice is random: otherwise many users who cannot
+-- be removed would keep others from being removed. The order is random too, because a slow removal ends a sweep.
+-- Locks nothing.
 --   @limit integer
 WITH chosen AS MATERIALIZED (
     SELECT u.id

@@ -1,10 +1,10 @@
 -- Read a page of series in the order of their ids, and find the open events that are in neither the queue nor a lease.
 --   @after bigint (NULL to begin anywhere) · @limit integer
 -- Returns the last series of the page, or 0 after the last page, and the events as parallel arrays.
--- Every transaction that takes an event out of the queue or a lease puts it into the other, or raises its version. So no statement
--- sees an event between the two, and an event that is found here stays lost until its version rises. A row that names another series
--- is not the event's. The queue is searched by a scalar query, which the planner never replaces by a scan of the whole table. Leases
--- are read only if an event is not in the queue.
+-- Every transaction that takes an event out of the queue or a lease puts it into the other, or raises its version. So no statement sees an
+-- event between the two, and an event that is found here stays lost until its version rises. A row of the queue that names another series
+-- is not the event's. The queue is searched by a scalar query, which the planner never replaces by a scan of the whole table. Leases are
+-- read only if an event is not in the queue.
 WITH page AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version
     FROM :"schema".series s

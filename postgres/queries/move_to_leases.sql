@@ -1,6 +1,6 @@
 -- Move events that are still held as they were claimed to empty leases, each to a lease of its own.
 --   @tokens uuid[] · @ids uuid[] · @versions integer[] (while PENDING) · @fresh uuid[] (parallel; the last is the new lease)
--- Returns the new tokens, of those that were held, with the time at which their leases began, and the user, whether deleted or not.
+-- Returns for each event that was still held: the new token, when the lease began, whether the user is deleted, and the user.
 -- Locks the leases that lose events, in order of their tokens, as renew.sql does. Of several calls for one event, the first
 -- removes the event from the list. The other calls wait for the lock, and then do not find the event.
 WITH n AS MATERIALIZED (

@@ -1,15 +1,15 @@
 -- End events, and put their successors in their place. Parallel arrays, one element per event:
---   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING): an event that has changed since its claim is left
---   unchanged; the caller has checked the lease
---   @users integer[]: the version that the user must still be at, NULL if any version is accepted
---   @tokens uuid[] · @statuses text[], NULL for COMPLETED · @executed timestamptz[] · @failures text[]
---   @retries integer[], NULL for none · @ended timestamp[]: what clocks in the user's zone show now
---   of the successor, NULL if there is none or if the value stays:
---   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @ready timestamptz[] (NULL also if it is @due)
---   @wall timestamp[] · @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
---   @payloads text[] (JSON) · @user_versions integer[]; of newEvent in write.go these are the columns in which the events of a
---   series differ
+--   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING)
+--   @users integer[] (the version that the user must still be at; NULL for any)
+--   @tokens uuid[] · @statuses text[] (NULL for COMPLETED) · @executed timestamptz[] · @failures text[]
+--   @retries integer[] (NULL for none) · @ended timestamp[] (what clocks in the user's zone show now)
+-- Of the successor, NULL if there is none or if the value stays (the columns of newEvent in write.go that differ within a series):
+--   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @ready timestamptz[] (NULL if it is @due)
+--   @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
+--   @payloads text[] (JSON) · @user_versions integer[]
+-- For all events:
 --   @now timestamptz
+-- The caller has checked the lease. An event that has changed since its claim is left unchanged.
 -- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
 -- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
 -- meanwhile has another ctid, and is left alone. A key that belongs to another event is an error (keys_pkey). A lease ends here
