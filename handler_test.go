@@ -548,7 +548,7 @@ func TestSpreadEventsStartAtTheirPointOfTheWindow(t *testing.T) {
 	}
 }
 
-// What changes an event changes when it is ready, and nothing makes it ready early.
+// A changed event is ready at its point of the window after its new instant, and never earlier.
 func TestChangesKeepTheSpreadOfAnEvent(t *testing.T) {
 	t.Parallel()
 	handler := almanac.Birthday{Execution: almanac.Execution{Spread: 30 * time.Minute}}
@@ -598,7 +598,7 @@ func TestChangesKeepTheSpreadOfAnEvent(t *testing.T) {
 	}
 }
 
-// A host may choose a wall time in the quiet hours. The window alone never leads into them.
+// A host may choose a wall time in the quiet hours. The window alone delivers no event in them.
 func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -640,8 +640,8 @@ func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
 	}
 }
 
-// Whatever an edit changes while an event waits for its point of a window, or after RunNow has made it due,
-// the occurrence is not lost: until it is claimed, nobody has got it.
+// An edit may come while an event waits for its point of a window, or after RunNow has made it due. Whatever it
+// changes, the occurrence is not lost, because it was not delivered yet.
 func TestAnEditInTheWindowLosesNoOccurrence(t *testing.T) {
 	t.Parallel()
 	const nine = 9 * time.Hour

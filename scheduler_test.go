@@ -373,7 +373,7 @@ func TestAnOptOutThatChangesNothingLeavesTheEvents(t *testing.T) {
 	}
 }
 
-// ailing is a handler of two series whose code does as it is told once it is ill.
+// ailing is a handler of two series. Once it is ill, the method that when names calls do.
 type ailing struct {
 	almanac.Recurring
 	ill  *atomic.Bool

@@ -67,7 +67,7 @@ var neighbours = map[string]neighbour{
 		if err == nil {
 			_, err = s.OptIn(ctx, id, almanac.OptOut{Type: chaos.TickType})
 		}
-		if time.Now().Unix() > began.Unix() { // what was due between the two is not owed
+		if time.Now().Unix() > began.Unix() { // events that were due between the two are not delivered
 			n.Release(id)
 		}
 		return err

@@ -89,8 +89,8 @@ func TestOpenClaimsShareNothingAndNeverWait(t *testing.T) {
 	}
 }
 
-// A claim leaves alone the rows of the queue that are not available yet. It would put right what it takes
-// too early, so only the place of a row tells.
+// A claim does not touch rows of the queue that are not available yet. It would put back a row that it took
+// too early, so the test compares the places of the rows in the table.
 func TestAClaimLeavesEventsThatAreNotDueWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	for name, types := range typesOfClaims {

@@ -35,7 +35,7 @@ func scalar(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
 	return n
 }
 
-// One call deletes what is open and a page of the rest, and each sweep deletes more, until nothing is left.
+// One call deletes the open events and a page of the other rows. Each sweep deletes more pages, until no row is left.
 func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 	t.Parallel()
 	const most, left = 5000, 1000
@@ -91,7 +91,7 @@ func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 	}
 }
 
-// A user whose removal takes too long costs neither other users theirs, nor the other tasks of a sweep their time, and is reported.
+// A removal that takes too long is reported. It delays neither the removal of other users nor the other tasks of a sweep.
 func TestASlowRemovalDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -135,7 +135,7 @@ func TestTheSearchForLostEventsTakesNoEventOfAProgram(t *testing.T) {
 	require.Zero(t, lost)
 }
 
-// Rows that row security hides look as if they were deleted. Statements fail before that.
+// Rows that row security hides look as if they were deleted. So statements fail instead.
 func TestRowSecurityLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"users", "series", "queue", "leases"} {
@@ -211,7 +211,7 @@ func TestVerifyNamesMissingKeysAndTriggers(t *testing.T) {
 	}
 }
 
-// During a restore, rows of the queue may only be loaded after the series.
+// During a restore, the rows of the queue may be loaded after the series. Until then no event counts as lost.
 func TestASweepLooksForNoLostEventsDuringARestore(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -21,13 +21,13 @@ import (
 // manyRows is a call that writes many rows.
 type manyRows struct {
 	prepare prepareRows
-	trigger string // when the database refuses a row
+	trigger string // the event at which the database refuses a row
 	fails   bool   // whether the call returns the error of a refused row
 	allOf   []int  // numbers of rows; if all fail, the call fails
 }
 
-// prepareRows stores n rows, and returns the call for them, a condition for a trigger of the first rows, which the database
-// refuses, and how many rows are done.
+// prepareRows stores n rows. It returns the call that writes them, a condition for a trigger that refuses the first rows, and a
+// function that counts the rows that are done.
 type prepareRows func(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int)
 
 // atCommit precedes the code of an error that COMMIT returns, as a deferred constraint does.
@@ -60,7 +60,7 @@ func TestOneRefusedRowDelaysNoOtherRow(t *testing.T) {
 	}
 }
 
-// The refused rows come first, so most of the rows that are stored first are among them.
+// The first rows of the call are refused. They are beside each other, so halves of the call keep failing.
 func TestRefusedNeighboursDelayNoOtherRow(t *testing.T) {
 	t.Parallel()
 	for name, c := range manyRowsCalls {
@@ -75,7 +75,7 @@ func TestRefusedNeighboursDelayNoOtherRow(t *testing.T) {
 	}
 }
 
-// checkOthersAreDone has a new store call for n rows, the first of which the database refuses.
+// checkOthersAreDone has a new store write n rows, the first of which the database refuses, and checks that the others are done.
 func (c manyRows) checkOthersAreDone(t *testing.T, pool *pgxpool.Pool, code string, n, refused int) {
 	t.Helper()
 	call, victims, done := c.prepare(t, pool, mustStore(t, pool), n, refused)

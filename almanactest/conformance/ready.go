@@ -9,7 +9,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// readyIn makes an event ready later than its instant, from the time of the test on.
+// readyIn makes an event ready at d from now, which is later than its instant.
 func readyIn(d time.Duration) almanactest.EventOption {
 	return func(e *almanac.Event, now time.Time) {
 		e.ReadyAt = now.UTC().Add(d).Truncate(time.Microsecond)
@@ -47,7 +47,7 @@ var readyCases = cases{
 		settled = k.settle(almanac.Settlement{Event: k.claimed(again), Outcome: almanac.Delivered(k.now), Next: planned(last)})
 		k.same("ready", k.succeeded(settled, last).ReadyAt.IsZero(), true)
 	},
-	"ReadyAt/a change of a pending event gives it another": func(k *kit) {
+	"ReadyAt/a change of a pending event changes its ReadyAt": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour), readyIn(2*time.Hour))
 		moved := later(e)
 		moved.ReadyAt = e.ReadyAt.Add(time.Hour)
@@ -86,7 +86,7 @@ var readyCases = cases{
 	},
 }
 
-// readyAheadCases claim such events ahead.
+// readyAheadCases claim events ahead that become ready after their instant.
 var readyAheadCases = cases{
 	"ReadyAt/an event that is not ready has not started": ifAhead(func(k *kit) {
 		e := k.newEvent(readyIn(10 * time.Minute))

@@ -197,8 +197,8 @@ type deaf struct{ almanac.Repository }
 
 func (deaf) Listen(context.Context, func()) error { return errors.ErrUnsupported }
 
-// A dispatcher claims fewer events than its scheduler asks for. Of a backlog behind its mark it still
-// needs one sweep only, not one for each claim.
+// A dispatcher claims fewer events than its scheduler asks for. It still finds a backlog behind its mark
+// in one sweep, not in one sweep for each claim.
 func TestABacklogBehindTheMarkTakesOneSweep(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -410,7 +410,7 @@ func TestRefusesBadSettings(t *testing.T) {
 	}
 }
 
-// What happens to the users while their events wait in the stream counts as before a claim.
+// A change of a user while an event waits in the stream has the same effect as one before the claim.
 func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
