@@ -91,7 +91,7 @@ type Event struct {
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 
-	ReadyAt       time.Time // when it can first be claimed, UTC, if that is later than Due: by Execution.Spread, or because it was moved to an instant that had passed by then; otherwise zero
+	ReadyAt       time.Time // when it can first be claimed, UTC, if later than Due: its type has a Spread, or it was moved to an instant in the past; otherwise zero
 	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: FirstAvailable, or later after a release
 	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
@@ -278,8 +278,8 @@ const (
 )
 
 // Release returns e as PENDING again, available from the given instant on, but not before
-// [Event.FirstAvailable], which is later than the given instant if the clock was set back after
-// the claim. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
+// [Event.FirstAvailable]: the given instant is earlier if the clock was set back after the claim.
+// The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
 	next, err := e.become(Pending)
 	if err != nil {

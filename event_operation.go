@@ -119,8 +119,8 @@ func (r Roster) Check(wanted Edit) error {
 	return nil
 }
 
-// byID returns the open events of a roster by id. A user may have thousands, so nothing looks for
-// one after the other.
+// byID returns the open events of a roster by id. A user may have thousands, so no list is
+// searched for each event.
 func (r Roster) byID() map[uuid.UUID]*Event {
 	all := make(map[uuid.UUID]*Event, len(r.Pending)+len(r.InFlight))
 	for _, events := range [][]Event{r.Pending, r.InFlight} {

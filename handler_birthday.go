@@ -72,8 +72,8 @@ func checkBefore(days int) error {
 }
 
 // Settings returns b.Execution. If Before is not zero, the CatchUpPolicy has another default: an
-// event may be late until about the birthday, and is tried until then, by Before days of 24
-// hours, less one hour and the Spread. A SkipOlder of the policy holds instead.
+// event is tried until about the birthday. It may be late by Before days of 24 hours, less one
+// hour and the Spread. A SkipOlder of the policy overrides this default.
 func (b Birthday) Settings() Execution { return announcedInTime(b.Execution, b.Before) }
 
 // Next returns the user's first birthday strictly after the given instant, or what

@@ -158,8 +158,8 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 }
 
 // rebirthWindow is how soon a successor must be due for its id to be derived from the event
-// before it. It is longer than the changes that a standby server may lack after a failover.
-// So a successor that is due later cannot have been delivered if its creation is lost.
+// before it. It is longer than the time of which a standby server may lack changes after a
+// failover. So a successor that is due later cannot have been delivered if its creation is lost.
 const rebirthWindow = 10 * time.Minute
 
 // successorID returns the id of next, which is planned at now as the successor of done.
@@ -254,7 +254,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		next.Wall, next.Zone, next.Policies = e.Wall, e.Zone, e.Policies
 		return next, err
 	}
-	if passed && e.nominal() == nominalOf(same.Occurrence) { // it was made due, and is to be in another zone
+	if passed && e.nominal() == nominalOf(same.Occurrence) { // RunNow made it due, and the edit changes the zone
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
@@ -321,9 +321,9 @@ func (p replanning) hasPassed(o Occurrence) bool {
 // inWindow reports whether a pending event waits for its point of a window that has begun.
 func (p replanning) inWindow(e Event) bool { return !e.Due.After(p.Now) && e.ReadyAt.After(p.Now) }
 
-// madeDue reports whether [Operator].RunNow made a pending event due earlier than its
-// occurrence, or after it in its window, which its nominal wall time still has, and the edit changes neither the occurrence nor the zone. It is false for
-// [Planner].Reschedule, which has no edit: that takes such events back to their occurrences.
+// madeDue reports whether [Operator].RunNow made a pending event due before its occurrence or in
+// the window after it, and the edit changes neither the occurrence nor the zone. It is false for
+// [Planner].Reschedule, which has no edit and moves the event back to its occurrence.
 func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
 		return false

@@ -73,7 +73,7 @@ type UserRepository interface {
 	//
 	// If an event of a user cannot be stored, or that takes too long, no event of the user
 	// is stored. The user is in Refused, and does not affect the others. If it takes too long
-	// for every user, AddEvents fails and refuses nobody.
+	// for every user, AddEvents fails and refuses no user.
 	//
 	// AddEvents returns an error of plan unchanged. With an error, the result has what was
 	// stored before it. Plan must be quick and must not use the repository. It is called again if it returns an event
@@ -214,7 +214,7 @@ type DeleteOptions struct {
 	// not stored, because Settle returns that the event does not exist.
 	//
 	// One transaction would take too long if the user has more than 5,000 ended events, or as
-	// many used keys or rows of the audit trail or outbox. It then deletes all open events and
+	// many used keys or rows of the audit trail or outbox. The call then deletes all open events and
 	// a page of the rest, and hides the user. The sweeps of Run and RunOnce delete the other
 	// pages. DeleteResult.Hidden reports this. The erasure is complete when another call
 	// with AtOnce returns a [*NotFoundError].

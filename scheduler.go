@@ -198,8 +198,8 @@ type Planner interface {
 	// stays; a payload that the handler made is made again. A change of zone rules moves
 	// the event like any other. Deleting the user deletes the event.
 	//
-	// The error is a [*ValidationError] that names each invalid option, or that the user has
-	// 10,000 open events: each edit of a user reads all of them. It is an
+	// The error is a [*ValidationError] that names each invalid option, or says that the user
+	// has 10,000 open events, which each edit of a user reads. It is an
 	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
 	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
 	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall

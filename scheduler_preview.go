@@ -15,8 +15,7 @@ import (
 // maxPreview limits a preview. It is enough for every day of a year.
 const maxPreview = 1000
 
-// PreviewResult has what is ahead for a user. The Resolution and the Available of each occurrence are
-// set.
+// PreviewResult has the next occurrences of a user, with their Resolution and Available.
 type PreviewResult struct {
 	// Ahead are the next occurrences, in the order of their instants.
 	Ahead []Occurrence

@@ -136,8 +136,8 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	return result, nil
 }
 
-// maxOpen is how many open events a user may have when another is scheduled. An edit of a user with
-// twice as many takes less than the default timeout.
+// maxOpen is the number of open events of a user from which on no more are scheduled. An edit of a user
+// with twice as many takes less than the default timeout.
 const maxOpen = 10000
 
 // lastEnded returns the newest event that matches spec and for which named is true, or

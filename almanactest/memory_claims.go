@@ -236,7 +236,7 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.SettleResu
 	return result
 }
 
-// recognise returns the result of a settlement that was stored already by a call whose result was
+// recognise returns the result of a settlement that an earlier call stored, whose own result was
 // lost. It plans the successor and the follow-ups again to find the keys of the stored events.
 func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.SettleResult {
 	result := almanac.SettleResult{Event: copied(stored)}

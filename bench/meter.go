@@ -115,7 +115,7 @@ func (s *starts) note(place uint64, due time.Time) {
 	}
 }
 
-// seen returns how late the jobs were started that were started, sorted, in milliseconds.
+// seen returns how late each started job was started, sorted, in milliseconds.
 func (s *starts) seen() []float64 {
 	late := make([]float64, min(int(s.n.Load()), len(s.late)))
 	for i := range late {

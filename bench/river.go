@@ -14,7 +14,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// jobArgs are those of a job that does nothing, like those of River's own benchmark.
+// jobArgs are the arguments of a job that does nothing, like those of River's own benchmark.
 type jobArgs struct {
 	Num  int `json:"num"`
 	Year int `json:"year,omitempty"` // of a successor: each has a year more than the job before it

@@ -181,7 +181,7 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	return m.tally(ctx)
 }
 
-// claimBatch claims from a mark on, and moves it to where the claim came to, as Run does.
+// claimBatch claims events after a mark, and moves the mark to where the claim ended, as Run does.
 func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *time.Time) (almanac.ClaimResult, error) {
 	claim, err := store.Claim(ctx, almanac.ClaimRequest{
 		Token: uuid.New(), Owner: "bench", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute, Mark: *mark,

@@ -149,7 +149,7 @@ type rates struct {
 	Started, Completed, Failed, Cancelled, Released int
 }
 
-// span adds up the minutes of a span that ends now, for one type, or for all if eventType is "".
+// span adds up the last minutes of one type, or of all types if eventType is "".
 func (m *Monitor) span(eventType string, span time.Duration) (l lateness, r rates) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -66,7 +66,7 @@ type typeRow struct {
 // retriesNow is how many groups of retries the first page shows.
 const retriesNow = 5
 
-// clockTolerance is from which difference on the clocks of process and database are said to differ.
+// clockTolerance is the largest difference between the clocks of process and database that is not shown.
 const clockTolerance = 2 * time.Second
 
 func (d *dashboard) nowPage(r *request) (answer, error) {

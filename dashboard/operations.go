@@ -21,7 +21,7 @@ const (
 	// operationLimit is how long a step of an operation may take. It leaves time for the
 	// answer within pageLimit.
 	operationLimit = 8 * time.Second
-	// operationWork is for how long a step begins to change events, so that few are interrupted.
+	// operationWork is the time in which a step begins changes, so that few are interrupted.
 	operationWork = 6 * time.Second
 	// operationStep is how many events a step changes at most.
 	operationStep = 1000

@@ -37,8 +37,8 @@
 // order promises to a program that follows a list.
 //
 // Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
-// a channel; {} means everything. Opt-in removes exactly one such opt-out. Both can be
-// repeated. The optOuts of a user are an array of such objects, absent if there is none.
+// a channel; {} means everything. Opt-in removes exactly that opt-out. Both can be
+// repeated. The optOuts of a user are an array of these objects, absent if there is none.
 // [almanac.Planner] says what becomes of the user's events.
 //
 // A request that changes a user is answered after the user's events are rescheduled, in the

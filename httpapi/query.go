@@ -62,7 +62,7 @@ func pageOf(query map[string]string, bad *complaints) almanac.Page {
 	return almanac.Page{Limit: numberOf(query, "limit", bad), After: almanac.Cursor(query["cursor"])}
 }
 
-// numberOf returns a parameter that is a number of at most 1,000 things, and zero if it is missing.
+// numberOf returns a parameter that is a number from 1 to 1,000, or zero if it is missing.
 func numberOf(query map[string]string, name string, bad *complaints) int {
 	text, ok := query[name]
 	if !ok {

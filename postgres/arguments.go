@@ -81,7 +81,7 @@ func timeOrNull(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }
 
-// readyOrNull returns when an event becomes ready, or NULL if that is its instant.
+// readyOrNull returns when an event becomes ready, or NULL if it is ready at its instant.
 func readyOrNull(e almanac.Event) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: e.ReadyAt, Valid: e.ReadyAt.After(e.Due)}
 }

@@ -87,8 +87,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 // ReleaseExpired releases the events of expired leases, up to limit, and returns the
 // released events. When fewer than limit are released, it also ends leases that hold no
 // event, removes deleted users who have no event in flight, and puts lost events into the
-// queue, which is an error too: see docs/reliability.md. Rows that another
-// transaction has locked are left unchanged. If the database refuses to release an event or to
+// queue, which it reports as an error: see docs/reliability.md. Rows that another transaction
+// has locked are left unchanged. If the database refuses to release an event or to
 // delete a user, the others are released and removed, and the error names what refused it.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	released, failed := s.releaseExpired(ctx, limit)
@@ -115,8 +115,8 @@ func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
 const lostPage = 1000
 
 // requeueLost reads a page of series, and puts open events that are in neither the queue nor a lease into the queue. It
-// returns an error if there are any, because no program of this release leaves such events. The next call goes on after the page,
-// or anywhere if the page failed.
+// returns an error if there are any, because no program of this release leaves such events. The next call reads the next page. After
+// an error it begins anywhere.
 func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 	var r releaseResult
 	var last *int64
@@ -124,7 +124,7 @@ func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 		args := pgx.StrictNamedArgs{"after": s.earlier.lastSeries.Load(), "limit": lostPage}
 		lost, err := one(ctx, tx, s.statements.LostEvents, args, func(row pgx.CollectableRow) (l lease, err error) {
 			err = row.Scan(&last, &l.series, &l.ids, &l.versions)
-			l.ahead = new(time.Time) // only events that are due may have been begun
+			l.ahead = new(time.Time) // an attempt may have begun only if the event is due
 			return l, err
 		})
 		if err == nil {

@@ -178,7 +178,7 @@ func (f *failure) Is(target error) bool {
 // calls it, and almanac.Repository describes it.
 func (f *failure) SafeToRetry() bool { return !unknown(f.err) }
 
-// Refused reports whether the database may have rejected one of the rows. It is described there, too.
+// Refused reports whether the database may have rejected one of the rows, as almanac.Repository describes.
 func (f *failure) Refused() bool { return refused(f.err) || doubtful(f.err) }
 
 // wrap adds the name of the failed operation. It returns a domain error unchanged.

@@ -197,8 +197,8 @@ func scanMissed(row pgx.CollectableRow) (almanac.Missed, error) {
 	return m, err
 }
 
-// Requeued returns the ids of those of the events that were requeued before: an event that repeats another has
-// a series of its own, which stays.
+// Requeued returns the ids of the given events that were requeued before. An event that repeats
+// another has a series of its own, which stays.
 func (s *Store) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
 	if len(events) == 0 {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// If failAll rows alone are doubtful or take too long, and no call succeeds, it may be the fault of all. Of rows that are
-// doubtful, mostTried are tried before that is believed.
+// Until a row is stored alone, at most mostTried doubtful rows are tried, or failAll if one takes too long. If failAll
+// or more of them failed and none was stored, the cause may be in every row.
 const failAll, mostTried = 3, 8
 
 // inHalves stores items in one call. If the database refuses a row, or the call takes too long, it stores rows alone until
@@ -51,7 +51,7 @@ func inHalves[T any](items []T, store func([]T) error, setAside func(T, error) e
 			return err
 		case doubtful(rejected):
 			doubts = append(doubts, err)
-		case tookTooLong(rejected): // each more takes as long
+		case tookTooLong(rejected): // each further row would take as long
 			doubts, most = append(doubts, err), failAll
 		}
 		failed = append(failed, row{item, err})
@@ -117,7 +117,7 @@ func together(causes []error) error {
 }
 
 // addInHalves adds events for users, see inHalves. With an error it returns what is stored already,
-// because observers are told of it.
+// because observers are notified of it.
 func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResult, error), setAside func(uuid.UUID, error) (almanac.AddEventsResult, error)) (all almanac.AddEventsResult, err error) {
 	note := func(added almanac.AddEventsResult, err error) error {
 		if err != nil {

@@ -38,9 +38,9 @@ func (s *Store) LeaseEach(ctx context.Context, events []almanac.Event, owner str
 	return leased, err
 }
 
-// leaseEach moves events to new leases in a single round trip. It returns the token for each event, and
-// of those that are still held when the leases began, and the users who are not deleted. It inserts the leases empty and then
-// fills them, because the audit trail writes the events in an inserted lease as claimed.
+// leaseEach moves events to new leases in a single round trip. It returns the new token of each event. For
+// events that are still held, it returns when the leases began, and the users who are not deleted. It
+// inserts the leases empty and then fills them, because the audit trail writes the events in an inserted lease as claimed.
 func (s *Store) leaseEach(ctx context.Context, tx pgx.Tx, wanted []claimed, owner string, lease time.Duration) (fresh []uuid.UUID, begun map[uuid.UUID]time.Time, users map[uuid.UUID]almanac.User, err error) {
 	old := column(wanted, func(c claimed) uuid.UUID { return c.token })
 	fresh = column(wanted, func(claimed) uuid.UUID { return uuid.New() })

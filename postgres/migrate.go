@@ -187,7 +187,7 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("postgres: schema %q is not complete for this role, as during a restore: missing keys and triggers %q, row security on %q", e.Schema, e.Missing, e.Hidden)
 }
 
-// verifyParts checks what makes rows belong together. pg_restore creates it after all rows.
+// verifyParts checks keys and triggers, which pg_restore creates after all rows, and row security.
 func (s *Store) verifyParts(ctx context.Context) error {
 	var parts []string
 	for t, definition := range expected() {

@@ -62,7 +62,7 @@ func stalledRows(ended []*change) []stalledRow {
 	return rows
 }
 
-// last returns the event that is the last of its series after the change.
+// last returns the last event of the series after the change.
 func (c *change) last() *almanac.Event {
 	if c.next != nil {
 		return c.next

@@ -52,7 +52,7 @@ type Store struct {
 // earlier is what earlier calls have shown.
 type earlier struct {
 	lastSeries atomic.Pointer[int64] // of the last page of requeueLost; nil to begin anywhere
-	settles    atomic.Bool           // whether Settle has stored an outcome since this last put one aside
+	settles    atomic.Bool           // whether Settle has stored an outcome since it last put one aside
 	claimed    atomic.Int64          // how many events the last claim took; the next one probably takes as many
 }
 

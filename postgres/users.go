@@ -145,8 +145,8 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 }
 
 const (
-	// mostHidden is how many users one call of removeHidden removes. It does not follow the limit of
-	// ReleaseExpired, which a caller halves after an error.
+	// mostHidden is how many users one call of removeHidden removes at most. It is not the limit of
+	// ReleaseExpired, because a caller halves that limit after an error.
 	mostHidden = 100
 	// mostRounds is how many pages of one user's rows it deletes.
 	mostRounds = 20

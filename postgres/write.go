@@ -77,9 +77,9 @@ func renewed() []newColumn {
 	})
 }
 
-// newEvent lists the columns that a new event fills. Statements that write to an existing series list the
-// columns that change: move_events.sql, and settle_ended.sql, where a successor can be absent. The cases
-// "Fields" of conformance.TestRepository find a column that one of these statements lacks.
+// newEvent lists the columns that a new event fills. Two statements that write to an existing series list
+// the columns themselves: move_events.sql and settle_ended.sql. The cases "Fields" of
+// conformance.TestRepository find a column that one of them lacks.
 var newEvent = []newColumn{
 	{"event_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.ID) })},
 	{"user_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.UserID) })},

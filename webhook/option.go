@@ -59,8 +59,8 @@ func WithHeader(name, value string) Option {
 // forbidden, and so do the addresses at which clouds serve a machine's credentials.
 func AllowPrivate() Option { return func(s *settings) { s.private = true } }
 
-// AllowPorts lets deliveries go to the given ports besides 443. Several of these options add
-// up. Without this option and without [AllowPrivate], only port 443 is allowed: a URL from an
+// AllowPorts lets deliveries go to the given ports besides 443. Several AllowPorts options
+// add up. Without this option and without [AllowPrivate], only port 443 is allowed: a URL from an
 // untrusted source could otherwise probe every port of a host. A port of zero is an error.
 func AllowPorts(ports ...uint16) Option {
 	return func(s *settings) { s.ports, s.listed = append(s.ports, ports...), true }

@@ -122,7 +122,7 @@ func (p *patient) examine(ctx context.Context) []finding {
 	return findings
 }
 
-// migrated looks only where no migration is missing, which the schema's finding says.
+// migrated skips a check if a migration is missing, because the check of the schema reports that.
 func (p *patient) migrated(look func(context.Context) ([]finding, error)) func(context.Context) ([]finding, error) {
 	return func(ctx context.Context) ([]finding, error) {
 		if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {

@@ -177,7 +177,7 @@ func (p *patient) programs(ctx context.Context) ([]finding, error) {
 	return findings, err
 }
 
-// suspects are things that have the same wrong with them: the first few, and how many more.
+// suspects are objects with the same problem: the first few, and how many more there are.
 type suspects struct {
 	first []string
 	more  int

@@ -265,10 +265,10 @@ func (p *patient) lost(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	return []finding{{Severity: broken, Text: fmt.Sprintf("%s of %d series in neither the queue nor a lease: no program claims them", counted(lost, "event"), sample),
-		Advice: "run a program, whose sweeps put them back; see what deleted or hid rows"}}, nil
+		Advice: "run a program, whose sweeps put them back; find out what deleted or hid the rows"}}, nil
 }
 
-// leases looks for leases that have expired and whose events nobody releases. A program that sweeps
+// leases looks for leases that have expired and whose events no program releases. A program that sweeps
 // has a lease with an event that it cannot release expire anew, so the time of the claim counts.
 func (p *patient) leases(ctx context.Context) ([]finding, error) {
 	leases, err := p.store.Leases(ctx, 0)

@@ -102,7 +102,7 @@ func (t *tables) use(ctx context.Context, env *environment, wrong error, do func
 	return do(store)
 }
 
-// opened is open for a command that also asks the database by itself. The caller closes the pool.
+// opened is open for a command that also queries the pool itself. The caller closes the pool.
 func (t *tables) opened(ctx context.Context, env *environment, connections int32) (*pgxpool.Pool, *postgres.Store, error) {
 	pool, err := t.Server.pool(ctx, env, connections)
 	if err != nil {

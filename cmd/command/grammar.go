@@ -119,7 +119,7 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 	return env.fail(chosen, err)
 }
 
-// incomplete reports whether the arguments are right as far as they go, and name no command.
+// incomplete reports whether the arguments have no error, but do not name a command yet.
 func incomplete(c *kong.Context) bool {
 	return c.Error == nil && (c.Selected() == nil || !c.Selected().Leaf())
 }

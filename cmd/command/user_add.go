@@ -131,8 +131,8 @@ func flagOf(field string) string {
 	return b.String()
 }
 
-// stored returns the error of a change of the database, for which flagErrors names the flags.
-// What the profile is refused for depends on the stored user, too, and is a misuse nevertheless.
+// stored returns the error of a change of the database, for which flagErrors names the flags. A
+// refused profile is a misuse, even if it is refused because of what is stored of the user.
 func stored(err error, flagErrors func(error) error) error {
 	if errors.As(err, new(*almanac.ValidationError)) {
 		return misused(flagErrors(err))

@@ -31,7 +31,7 @@ type when struct {
 
 // window is the setting Spread of a handler, and what it is applied to.
 type window struct {
-	Spread string `help:"Spread the events of a type over so long, as the setting Spread of a handler does." placeholder:"DURATION"`
+	Spread string `help:"Spread the events of a type over this time, as the setting Spread of a handler does." placeholder:"DURATION"`
 	User   string `help:"The id of the user whose point of the window is shown; required with --spread." placeholder:"ID"`
 	Type   string `help:"The event type (default ${default})." placeholder:"TYPE" default:"BIRTHDAY"`
 	Series string `help:"The name of the series, if the handler runs several." placeholder:"NAME"`

@@ -24,9 +24,9 @@ type Dispatcher struct {
 
 // NewDispatcher returns a dispatcher. Its options are those of a scheduler.
 // [almanac.WithWorkers] sets how many messages are published at once. Checks, opt-outs and quiet
-// hours are compared before an event is published, and again before it is delivered. Deliverers,
-// middleware and limits have no effect here; give them to workers. The error names everything that is wrong with
-// the settings.
+// hours apply before an event is published, and again before it is delivered. Deliverers,
+// middleware and limits have no effect here; give them to workers. The error names everything
+// that is wrong with the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
 	o := &outlet{Repository: s.Repository, line: newLine(s)}

@@ -136,7 +136,7 @@ func (i *inlet) unkeep(r almanac.ClaimRequest) []*message {
 	return taken
 }
 
-// let logs an error of a reply to the stream. The message then comes again, and is found obsolete.
+// let logs an error of a reply to the stream. The message is then delivered again, and discarded.
 func (i *inlet) let(err error) {
 	if err != nil {
 		i.line.Log.Warn("reply to the stream failed", slog.Any("error", err))

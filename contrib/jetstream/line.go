@@ -144,7 +144,7 @@ func (l *line) publish(ctx context.Context, e almanac.Event) error {
 	}
 }
 
-// The codes of a stream's refusals that the message itself causes (errors.json of nats-server).
+// The error codes with which a stream refuses a message because of the message (errors.json of nats-server).
 const (
 	messageTooLarge jetstream.ErrorCode = 10054
 	headersTooLarge jetstream.ErrorCode = 10097

@@ -118,7 +118,7 @@ func (d *Deliverer) working(ctx context.Context) {
 	}
 }
 
-// log logs what the scheduler does not: successes, and what an operator should know of at once.
+// log logs what the scheduler does not: successes, and errors that an operator should see at once.
 func (d *Deliverer) log(ctx context.Context, r Report) {
 	level, line := slog.LevelInfo, ""
 	switch r.Verdict {

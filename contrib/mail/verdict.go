@@ -153,8 +153,8 @@ func deliverError(err *DeliveryError, d almanac.Delivery) error {
 }
 
 // postponement returns how long to wait after a failure of the sender's side: half of the
-// time since the event was ready, within bounds, and up to a fifth more, so that the events
-// of an outage do not come back all at once.
+// time since the event was ready, within bounds, and up to a fifth more. So the events of an
+// outage are not tried again all at once.
 func postponement(d almanac.Delivery) time.Duration {
 	wait := min(max(d.At.Sub(d.Event.FirstAvailable())/2, soonest), latest)
 	return wait + rand.N(wait/5)

@@ -21,7 +21,7 @@ type screen struct {
 // presetWidth is for terminals that do not know their size.
 const presetWidth = 80
 
-// newScreen returns the screen that out is. The variable COLUMNS overrides the width of a terminal.
+// newScreen returns a screen that writes to out. The variable COLUMNS overrides the width of a terminal.
 func newScreen(out io.Writer) screen {
 	s := screen{out: out}
 	file, ok := out.(*os.File)

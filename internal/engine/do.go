@@ -14,7 +14,7 @@ type finished[T any] struct {
 	slotless bool // whether its slot was freed before the result is stored
 
 	again time.Time // of a postponed result: when to try again
-	tries int       // that failed
+	tries int       // how many attempts to store it failed
 }
 
 // runners do the items that have started. Each item that blocks has a goroutine of its own, and so has

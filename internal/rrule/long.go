@@ -42,8 +42,8 @@ func (s *series) inLongPeriods(from int64) iter.Seq[Slot] {
 	}
 }
 
-// part splits a list of days. It returns as later the days that follow days of the next period.
-// There is at most one: the first of a month that replaces days which the previous month lacks.
+// part splits a list of days at next, the first day of the next period. At most one day is later:
+// the first of a month, which replaces days that the previous month lacks.
 func (s *series) part(days []day, next int64) (now, later []day) {
 	last := len(days) - 1
 	if last < 0 || days[last].number < next {
@@ -127,7 +127,7 @@ func (s *series) month(days []day, first int64) []day {
 	return days
 }
 
-// instead returns the day that replaces one that the rule names and the month of page lacks.
+// instead returns the day that replaces a day of the rule that the month of page lacks.
 func (s *series) instead(lacking int) (day, bool) {
 	if !s.by.monthDay.has(lacking) {
 		return day{}, false
