@@ -35,7 +35,7 @@ type BackfillResult struct {
 	Users   int       // users who were processed
 	Events  int       // events that were stored
 	Refused []Refusal // users for whom no event could be planned or stored
-	Next    Cursor    // where to continue, as BackfillOptions.After; empty when all users were processed
+	Next    Cursor    // where to continue, as BackfillOptions.After; empty when all users were processed or refused
 }
 
 func (s *scheduler) Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error) {
@@ -64,7 +64,7 @@ func (s *scheduler) Backfill(ctx context.Context, eventType string, options Back
 			if following != nil {
 				<-following.ended
 			}
-			return done, current.err
+			return done.refuseLocked(locked), current.err
 		}
 		added := current.added
 		done = BackfillResult{done.Users + added.Users, done.Events + len(added.Events), append(done.Refused, current.refused...), added.Next}
@@ -125,10 +125,10 @@ func (s *scheduler) backfillLocked(ctx context.Context, h EventHandler, locked [
 		case <-ctx.Done():
 		}
 		var still []uuid.UUID
-		for _, id := range locked {
+		for i, id := range locked {
 			refused, added, err := s.backfill(ctx, h, Page{Limit: 1, After: cursorBefore(id)}, func([]UserSeries) {})
 			if err != nil {
-				return done, err
+				return done.refuseLocked(append(still, locked[i:]...)), err
 			}
 			done.Users, done.Events, done.Refused = done.Users+added.Users, done.Events+len(added.Events), append(done.Refused, refused...)
 			if slices.Contains(added.Locked, id) {
@@ -137,10 +137,14 @@ func (s *scheduler) backfillLocked(ctx context.Context, h EventHandler, locked [
 		}
 		locked = still
 	}
-	for _, id := range locked {
-		done.Refused = append(done.Refused, Refusal{UserID: id, Err: ErrLocked})
+	return done.refuseLocked(locked), nil
+}
+
+func (r BackfillResult) refuseLocked(users []uuid.UUID) BackfillResult {
+	for _, id := range users {
+		r.Refused = append(r.Refused, Refusal{UserID: id, Err: ErrLocked})
 	}
-	return done, nil
+	return r
 }
 
 // cursorBefore returns the cursor of a page that begins with an id.

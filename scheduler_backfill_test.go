@@ -122,6 +122,31 @@ func TestBackfillRefusesNoUserTwice(t *testing.T) {
 	})
 }
 
+// Users who were locked until a call is interrupted are refused, because the next call continues after them.
+func TestAnInterruptedBackfillNamesTheLockedUsers(t *testing.T) {
+	t.Parallel()
+	for name, rate := range map[string]int{"before the next page": 2, "before it tries them again": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := openOn(twice{almanactest.NewRepository(nil)})
+				users := folk(4)
+				users[0].FirstName = "Bad"
+				_, err := w.scheduler(t, almanac.Birthday{}).CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+				require.NoError(t, err)
+				ctx, interrupt := context.WithCancel(t.Context())
+
+				done, err := w.scheduler(t, choosy{}).Backfill(ctx, "CHOOSY", almanac.BackfillOptions{Rate: rate, Progress: func(almanac.BackfillResult) { interrupt() }})
+
+				require.ErrorIs(t, err, context.Canceled)
+				require.Len(t, done.Refused, 1)
+				require.ErrorIs(t, done.Refused[0].Err, almanac.ErrLocked)
+				require.Equal(t, rate == 0, done.Next == "")
+			})
+		})
+	}
+}
+
 func TestBackfillKeepsItsRateAndContinuesFromItsCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
