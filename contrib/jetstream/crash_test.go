@@ -117,7 +117,7 @@ func TestTheDatabaseIsUnavailableForAWhile(t *testing.T) {
 	s.workOn(absent{s.store, &away}, "ada", func(context.Context, almanac.Delivery) error {
 		once.Do(func() {
 			away.Store(true)
-			time.AfterFunc(lease/3, func() { away.Store(false) })
+			time.AfterFunc(short/3, func() { away.Store(false) })
 		})
 		return nil
 	}, almanac.WithWorkers(2)) // so that messages are taken before and during the outage

@@ -175,12 +175,13 @@ func TestNothingIsClaimedWhileTheStreamIsUnavailable(t *testing.T) {
 func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.settings.Lease = short
 	s.settings.MaxWaiting = 4
 	events := s.due(10)
 	s.dispatch(almanac.WithWorkers(3))
 	s.eventually(func() bool { return s.inStream() >= 4 }, "as many as may be out")
 	begun := time.Now()
-	s.eventually(func() bool { return time.Since(begun) > lease*3/2 }, "longer than a lease")
+	s.eventually(func() bool { return time.Since(begun) > short*3/2 }, "longer than a lease")
 	require.LessOrEqual(t, s.inStream(), 4+3, "and what the dispatcher had in hand")
 	n, err := s.store.Count(t.Context(), almanac.InStatus(almanac.Processing))
 	require.NoError(t, err)
@@ -276,6 +277,7 @@ func TestEventsThatCanNeverBePublishedFail(t *testing.T) {
 func TestStreamIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.settings.Lease = short
 	events := s.due(3)
 	s.dispatch()
 	s.published(3)
@@ -323,6 +325,7 @@ func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
 func TestMessageIsDeletedFromTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.settings.Lease = short
 	events := s.due(3)
 	s.dispatch()
 	s.published(3)

@@ -108,7 +108,7 @@ func (p part) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := almanacjetstream.Settings{JetStream: &publishing{JetStream: js, part: p}, Repository: freezing{store, p}, Registry: registry, Lease: lease}
+	settings := almanacjetstream.Settings{JetStream: &publishing{JetStream: js, part: p}, Repository: freezing{store, p}, Registry: registry, Lease: short}
 	if p.Name == "" {
 		d, err := almanacjetstream.NewDispatcher(settings, quick()...)
 		if err != nil {
