@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -232,11 +233,11 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// try returns the number that an expression is, or an error while there is no page.
-func (b *tab) try(expression string) (float64, error) {
+// try returns the value of an expression, or an error while there is no page.
+func try[T any](b *tab, expression string) (T, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[float64](expression))
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
 // text returns the text of what a selector finds first, or "".
@@ -248,11 +249,11 @@ func (b *tab) text(selector string) string {
 // until waits until an expression is true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	for began := time.Now(); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > patience {
-			require.Fail(b.t, "it does not become true", "%s\nat %s", expression, eval[string](b, "location.href + '\\n' + document.body.innerText"))
-		}
-	}
+	require.EventuallyWithT(b.t, func(c *assert.CollectT) {
+		page, err := try[string](b, "("+expression+") ? '' : location.href + '\\n' + document.body.innerText")
+		require.NoError(c, err)
+		require.Empty(c, page)
+	}, patience, 20*time.Millisecond, expression)
 }
 
 // requireSound requires that nothing bad has happened since the tab was opened: no message in

@@ -66,14 +66,11 @@ func (b *tab) leave(do func()) {
 	b.t.Helper()
 	before := eval[float64](b, "performance.timeOrigin")
 	do()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		// The page may be gone at any moment, so a failure is no answer.
-		origin, err := b.try(`document.readyState === "complete" ? performance.timeOrigin : 0`)
-		if err == nil && origin != 0 && origin != before {
-			return
-		}
-		require.Less(b.t, time.Since(began), patience, "no other page appears")
-	}
+	require.Eventually(b.t, func() bool {
+		// The page may be gone at any moment, so an error is no answer.
+		origin, err := try[float64](b, `document.readyState === "complete" ? performance.timeOrigin : 0`)
+		return err == nil && origin != 0 && origin != before
+	}, patience, 10*time.Millisecond, "no other page appears")
 }
 
 // mouse clicks in the middle of what is on the screen.
