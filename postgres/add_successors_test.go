@@ -221,8 +221,7 @@ func TestSweepPlansFewerUsersAfterAPlanThatTookTooLong(t *testing.T) {
 	pool := pgtest.Pool(t)
 	ids := unplanned(t, mustStore(t, pool), 2)
 	const timeout = 3 * time.Second
-	store, err := postgres.New(pool, postgres.WithTimeout(timeout))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(timeout))
 	added, err := store.AddSuccessors(t.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, _ []almanac.StalledSeries, _ error) {
 		if len(users) > 1 {
 			<-time.After(timeout)
@@ -250,8 +249,7 @@ func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
 		CREATE TRIGGER sleep BEFORE INSERT OR UPDATE ON almanac.series FOR EACH ROW
 		WHEN (NEW.user_id = '%s' AND NEW.event_id IS NOT NULL) EXECUTE FUNCTION public.sleep()`, ids[0]))
 	require.NoError(t, err)
-	store, err := postgres.New(pool, postgres.WithTimeout(500*time.Millisecond))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(500*time.Millisecond))
 	s := newScheduler(t, store)
 	var stalled []almanac.StalledSeries
 	for pass := 0; len(stalled) != 1 || stalled[0].Failures == 0; pass++ {

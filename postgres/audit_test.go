@@ -34,8 +34,7 @@ func kinds(t *testing.T, store *postgres.Store, id uuid.UUID) (kinds []string) {
 func TestTheTrailHasEveryStep(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	scheduler := newScheduler(t, store)
 	before, err := scheduler.CreateUser(t.Context(), ada)
 	require.NoError(t, err)
@@ -93,8 +92,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 func TestTheTrailHasWhatAWorkerCallsOff(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 	u := almanactest.User()
 	e := almanactest.Store(t, store, u, almanactest.Event(time.Now(), almanactest.For(u)))[0]
@@ -114,8 +112,7 @@ func TestTheTrailHasWhatAWorkerCallsOff(t *testing.T) {
 func TestTheTrailTellsKeysOfOtherUnitsApart(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 	u := almanactest.User()
 	text := almanactest.Event(time.Now(), almanactest.For(u), almanactest.Of("2026"), almanactest.ReadyFor(time.Hour))
@@ -141,13 +138,11 @@ func TestTheTrailTellsKeysOfOtherUnitsApart(t *testing.T) {
 func TestTheTrailIsUndoneWithItsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	bound, err := postgres.New(tx)
-	require.NoError(t, err)
+	bound := mustStore(t, tx)
 	person, err := newScheduler(t, bound).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	require.Equal(t, []string{"created"}, kinds(t, bound, person.Events[0].ID))
@@ -158,8 +153,7 @@ func TestTheTrailIsUndoneWithItsTransaction(t *testing.T) {
 func TestTheTrailEndsAndIsPruned(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	scheduler := newScheduler(t, store)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 	kept, err := scheduler.CreateUser(t.Context(), ada)

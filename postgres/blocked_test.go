@@ -12,15 +12,13 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // Twenty clients edit a user for whom the handler never returns, on a pool of four connections.
 // Each returns with its context, and the connections are free for other users.
 func TestABlockedHandlerKeepsNoConnection(t *testing.T) {
 	pool := pgtest.Pool(t, pgtest.MaxConns(4))
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	done := make(chan struct{})
 	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "DAILY", Rule: func(u almanac.User) (calendar.Recurrence, error) {
 		if u.FirstName == "Blocked" {

@@ -18,12 +18,9 @@ import (
 // dueIn stores a user with an event that is due in d, or up to a second earlier.
 func dueIn(t *testing.T, store *postgres.Store, d time.Duration) almanac.Event {
 	t.Helper()
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	u := almanactest.User()
-	_, events, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(d)))
-	require.NoError(t, err)
-	return events[0]
+	return almanactest.Store(t, store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(d)))[0]
 }
 
 func claimAhead(t *testing.T, store *postgres.Store) []almanac.Event {
@@ -146,14 +143,12 @@ func TestEditsAndDeletionsReleaseEventsOfAnOpenClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			stored := dueIn(t, store, time.Hour)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-			claiming, err := postgres.New(tx)
-			require.NoError(t, err)
+			claiming := mustStore(t, tx)
 			r := almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 10, Lease: time.Minute, Ahead: 2 * time.Hour}
 			claim, err := claiming.Claim(t.Context(), r)
 			require.NoError(t, err)

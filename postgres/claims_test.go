@@ -31,14 +31,12 @@ var typesOfClaims = map[string][]string{
 func storeDue(t *testing.T, store *postgres.Store, n int, types []string) []uuid.UUID {
 	t.Helper()
 	types = slices.DeleteFunc(slices.Clone(types), func(eventType string) bool { return eventType == "NONE" })
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	ids := make([]uuid.UUID, n)
 	for i := n - 1; i >= 0; i-- {
 		u := almanactest.User()
 		e := almanactest.Event(now, almanactest.For(u), almanactest.OfType(types[i%len(types)]), almanactest.ReadyFor(time.Duration(n-i)*time.Minute))
-		_, _, err := almanactest.CreateUser(t.Context(), store, u, e)
-		require.NoError(t, err)
+		almanactest.Store(t, store, u, e)
 		ids[i] = e.ID
 	}
 	return ids
@@ -52,8 +50,7 @@ func inOpenTransaction(t *testing.T, pool *pgxpool.Pool) *postgres.Store {
 	t.Cleanup(func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) })
 	_, err = tx.Exec(t.Context(), "SET LOCAL lock_timeout = '2s'") // a claim that waits for another one fails
 	require.NoError(t, err)
-	store, err := postgres.New(tx)
-	require.NoError(t, err)
+	store := mustStore(t, tx)
 	return store
 }
 
@@ -74,8 +71,7 @@ func TestOpenClaimsShareNothingAndNeverWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			want := storeDue(t, store, claims*each, types)
 			for i := range claims {
 				claimer := store // commits
@@ -97,14 +93,11 @@ func TestAClaimLeavesEventsThatAreNotDueWhereTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
-			now, err := store.Now(t.Context())
-			require.NoError(t, err)
+			store := mustStore(t, pool)
+			now := nowOf(t, store)
 			for _, eventType := range types {
 				u := almanactest.User()
-				_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.OfType(eventType), almanactest.DueIn(time.Minute)))
-				require.NoError(t, err)
+				almanactest.Store(t, store, u, almanactest.Event(now, almanactest.For(u), almanactest.OfType(eventType), almanactest.DueIn(time.Minute)))
 			}
 			places := func() (list []string) {
 				rows, err := pool.Query(t.Context(), "SELECT ctid::text || ' ' || xmin::text || ' ' || event_id FROM almanac.queue ORDER BY event_id")
@@ -130,8 +123,7 @@ func TestAClaimHoldsItsLocksForAMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t) // no other test has a transaction in it
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			storeDue(t, store, claims, types)
 			fastest := time.Hour
 			for range claims {
@@ -153,8 +145,7 @@ func TestAClaimHoldsItsLocksForAMoment(t *testing.T) {
 func TestAClaimIsUndoneWithItsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	e := overdue(t, store)
 	leases := func(db interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -170,8 +161,7 @@ func TestAClaimIsUndoneWithItsTransaction(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	inside, err := postgres.New(tx)
-	require.NoError(t, err)
+	inside := mustStore(t, tx)
 	before := status(store)
 
 	require.Equal(t, e.ID, claimOne(t, inside).ID)

@@ -92,8 +92,7 @@ func (d *trapped) store(t *testing.T) *postgres.Store {
 // in returns a store in a schema.
 func (d *trapped) in(t *testing.T, schema string) *postgres.Store {
 	t.Helper()
-	store, err := postgres.New(d.pool, postgres.WithSchema(schema))
-	require.NoError(t, err)
+	store := mustStore(t, d.pool, postgres.WithSchema(schema))
 	return store
 }
 

@@ -88,9 +88,8 @@ func (n *notices) requireOf(t *testing.T, store almanac.Repository, done almanac
 func TestCreateUsersCountsUsersStoredBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
+	store := mustStore(t, pool)
+	_, err := pool.Exec(t.Context(), `
 		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
 			IF NEW.last_name = '2' THEN RAISE 'refused'; END IF;
@@ -126,9 +125,8 @@ func TestABackfillSurvivesABrokenConnection(t *testing.T) {
 func TestCreateUsersStoresTheOthersWhenTheDatabaseRefusesARow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
+	store := mustStore(t, pool)
+	_, err := pool.Exec(t.Context(), `
 		ALTER TABLE almanac.users ADD CONSTRAINT hosts_own CHECK (last_name <> '13');
 		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
 		CREATE TRIGGER fail BEFORE INSERT ON almanac.series FOR EACH ROW
@@ -151,8 +149,7 @@ func TestCreateUsersStoresTheOthersWhenTheDatabaseRefusesARow(t *testing.T) {
 func TestBulkInTheHostsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	outside, err := postgres.New(pool)
-	require.NoError(t, err)
+	outside := mustStore(t, pool)
 	told := 0
 	scheduler := with(t, outside, []almanac.EventHandler{almanac.Birthday{}, party{}},
 		almanac.WithObserver(almanac.ObserverFunc(func(context.Context, almanac.Notice) { told++ })))
@@ -160,8 +157,7 @@ func TestBulkInTheHostsTransaction(t *testing.T) {
 	store := func(finish func(pgx.Tx, context.Context) error) {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		inside, err := postgres.New(tx)
-		require.NoError(t, err)
+		inside := mustStore(t, tx)
 		done, err := with(t, inside, []almanac.EventHandler{almanac.Birthday{}}).CreateUsers(t.Context(), folk(95), almanac.CreateUsersOptions{Batch: 10, Writers: 8})
 		require.NoError(t, err)
 		require.Equal(t, 95, done.Created)
@@ -185,8 +181,7 @@ func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, received *re
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	store, err := postgres.New(tx)
-	require.NoError(t, err)
+	store := mustStore(t, tx)
 	var middle almanac.Cursor = "7fffffff-0000-0000-0000-000000000000"
 	_, err = store.AddEvents(t.Context(), "PARTY", almanac.Page{Limit: 100, After: middle}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 		events := make([]almanac.Event, len(users))
@@ -249,9 +244,8 @@ func (c countingTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResult
 func TestOneUserIsStoredInOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	store, err := postgres.New(counting{pgtest.Pool(t), &asked})
-	require.NoError(t, err)
-	_, err = newScheduler(t, store).CreateUser(t.Context(), ada)
+	store := mustStore(t, counting{pgtest.Pool(t), &asked})
+	_, err := newScheduler(t, store).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	require.Equal(t, []string{"batch of 2"}, asked, "the user and the events, between BEGIN and COMMIT")
 }

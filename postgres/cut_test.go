@@ -17,7 +17,6 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // cutter breaks one connection after the server has run the statement, and before its
@@ -99,15 +98,13 @@ func TestOperationsAreResolvedAfterABrokenConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t, tt.cutter.option)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			enrolment, err := newScheduler(t, store).CreateUser(t.Context(), almanac.Profile{
 				FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
 			require.NoError(t, err)
 			e := enrolment.Events[0]
 			// Its wall time too, so that comparing zone rules does not set it right.
-			now, err := store.Now(t.Context())
-			require.NoError(t, err)
+			now := nowOf(t, store)
 			e.Due, e.Wall = now.Truncate(time.Second), calendar.WallTimeOf(now.Truncate(time.Second))
 			_, err = store.Update(t.Context(), e, e.Version)
 			require.NoError(t, err)

@@ -37,8 +37,7 @@ func newSQLHostOn(t *testing.T, pool *pgxpool.Pool) *sqlHost {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE members (name text PRIMARY KEY)")
 	require.NoError(t, err)
-	outside, err := postgres.New(pool)
-	require.NoError(t, err)
+	outside := mustStore(t, pool)
 	return &sqlHost{t, db, newScheduler(t, outside), outside}
 }
 

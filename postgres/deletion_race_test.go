@@ -56,10 +56,8 @@ func TestDeletionsLockInTheOrderOfOtherOperations(t *testing.T) {
 	t.Parallel()
 	met := new(deadlocks)
 	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	for name, work := range map[string]func(almanac.ClaimResult) error{
 		"a release": func(c almanac.ClaimResult) error {
 			_, err := store.Release(t.Context(), c.Events[0].LeaseToken)
@@ -178,16 +176,14 @@ func TestUsersAreStoredInOneOrderByAll(t *testing.T) {
 func TestPruningSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(20*time.Second))
+	now := nowOf(t, store)
 	u := almanactest.User()
 	var stored []almanac.Event
 	for hours := 3; hours > 0; hours-- {
 		stored = append(stored, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(hours)*time.Hour)))
 	}
-	_, stored, err = almanactest.CreateUser(t.Context(), store, u, stored...)
+	_, stored, err := almanactest.CreateUser(t.Context(), store, u, stored...)
 	require.NoError(t, err)
 	for range stored {
 		e := claimOne(t, store)
@@ -215,8 +211,7 @@ func TestDeletingUsersWithEventsInFlight(t *testing.T) {
 	const people = 40
 	met := new(deadlocks)
 	pool := pgtest.Pool(t, pgtest.MaxConns(20), func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	doomed := make(chan uuid.UUID, 10_000)

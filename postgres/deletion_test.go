@@ -42,8 +42,7 @@ func mentions(t *testing.T, pool *pgxpool.Pool, text string) map[string]int {
 func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	scheduler := newScheduler(t, store)
 	bystander := overdue(t, store)
 	require.Equal(t, bystander.ID, claimOne(t, store).ID)
@@ -121,8 +120,7 @@ func TestAnErasedUserRemainsInLeasesOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			for range 3 {
 				overdue(t, store)
 			}
@@ -164,8 +162,7 @@ func race(t *testing.T, pool *pgxpool.Pool, deletion func() error, end func()) {
 func TestAnImmediateDeletionWaitsForASuccessorBeingStored(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	e := overdue(t, store)
 	claimed := claimOne(t, store)
 	deleted := make(chan error, 1)
@@ -194,13 +191,11 @@ func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			e := overdue(t, store)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
-			inside, err := postgres.New(tx)
-			require.NoError(t, err)
+			inside := mustStore(t, tx)
 			claimed := claimOne(t, inside)
 
 			var d almanac.DeleteResult
@@ -227,8 +222,7 @@ func TestNoClaimFindsEventsOfADeletedUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			e := overdue(t, store)
 			claimed := claimOne(t, store)
 			tx, err := pool.Begin(t.Context())

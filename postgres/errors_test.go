@@ -73,8 +73,7 @@ func TestAClaimIsRepeatedAfterTemporaryErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
-			store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
-			require.NoError(t, err)
+			store := mustStore(t, pool, postgres.WithTimeout(time.Minute))
 			overdue(t, store)
 			attempts := sabotage(t, pool, tt.how, tt.times)
 
@@ -129,8 +128,7 @@ func TestReadOnlySessionsLeaveThePool(t *testing.T) {
 	t.Parallel()
 	const sessions = 4
 	pool := readOnlyPool(t, pgtest.URL(t), sessions)
-	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(time.Minute))
 
 	enrolment, err := newScheduler(t, store).CreateUser(t.Context(), ada)
 
@@ -157,8 +155,7 @@ func TestConnectionsOfTheHostAreNotClosed(t *testing.T) {
 			tx, err := conn.Begin(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(t.Context()) }()
-			store, err := postgres.New(choose(conn, tx))
-			require.NoError(t, err)
+			store := mustStore(t, choose(conn, tx))
 
 			_, err = store.Claim(t.Context(), birthdays(1))
 
@@ -189,12 +186,11 @@ func claimedAndDelivered(t *testing.T, pool *pgxpool.Pool, store *postgres.Store
 func TestABatchThatTakesTooLongFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	settlements := claimedAndDelivered(t, pool, store, 1)
 	attempts := sabotage(t, pool, raise("57014"), 1)
 
-	_, err = store.Settle(t.Context(), settlements)
+	_, err := store.Settle(t.Context(), settlements)
 	require.Error(t, err)
 	require.Equal(t, 1, attempts())
 	settled, err := store.Settle(t.Context(), settlements)
@@ -208,11 +204,10 @@ func TestARowThatATriggerRefusesDoesNotHoldUpTheOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 			settlements := claimedAndDelivered(t, pool, store, 3)
 			refused := settlements[1].Event.ID
-			_, err = pool.Exec(t.Context(), fmt.Sprintf(`
+			_, err := pool.Exec(t.Context(), fmt.Sprintf(`
 				CREATE FUNCTION public.audit() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN
 					%s;

@@ -44,8 +44,7 @@ func costOf(t *testing.T, pool *pgxpool.Pool, operations ...func(*postgres.Store
 	require.NoError(t, err)
 	// Closing the connection alone does not wait for the server, and the next claim skips locked rows.
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	store, err := postgres.New(tx)
-	require.NoError(t, err)
+	store := mustStore(t, tx)
 	before := 0
 	for _, do := range operations {
 		before = touched(t, tx)
@@ -60,13 +59,11 @@ func TestEditCostIsFlatOverEndedSeriesAndEventsInFlight(t *testing.T) {
 	t.Parallel()
 	const ended, inFlight = 3650, 2000
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	u := almanactest.User()
 	u.ID = uuid.UUID{15: 1} // the first page of a backfill
-	_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(240*time.Hour)),
+	_, _, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(240*time.Hour)),
 		almanactest.Event(now, almanactest.For(u), almanactest.OfType("DIGEST"), almanactest.ReadyFor(time.Hour)))
 	require.NoError(t, err)
 	fresh := func() []almanac.Event {

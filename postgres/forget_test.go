@@ -46,8 +46,7 @@ func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
 			require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
-			store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
-			require.NoError(t, err)
+			store := mustStore(t, pool, postgres.WithTimeout(time.Minute))
 			p := ada
 			p.ExternalID = "42"
 			e := overdueFor(t, store, p)
@@ -55,7 +54,7 @@ func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 			if table == "series" {
 				sql = endedSeries
 			}
-			_, err = pool.Exec(t.Context(), sql, e.UserID, most+left)
+			_, err := pool.Exec(t.Context(), sql, e.UserID, most+left)
 			require.NoError(t, err)
 			for _, sql := range pruned[table] {
 				_, err = pool.Exec(t.Context(), sql)
@@ -95,26 +94,12 @@ func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 func TestASlowRemovalDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	store := mustStore(t, pool, postgres.WithTimeout(2*time.Second))
+	slow := hiddenUsers(t, pool, store, 3)[0]
+	_, err := pool.Exec(t.Context(), `
+		CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN OLD; END $$;
+		CREATE TRIGGER slow BEFORE DELETE ON almanac.history FOR EACH ROW EXECUTE FUNCTION sleep()`)
 	require.NoError(t, err)
-	for range 3 {
-		p := ada
-		p.ID = uuid.New()
-		_, err := newScheduler(t, store).CreateUser(t.Context(), p)
-		require.NoError(t, err)
-	}
-	for _, sql := range []string{
-		"CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN OLD; END $$",
-		"CREATE TRIGGER slow BEFORE DELETE ON almanac.history FOR EACH ROW EXECUTE FUNCTION sleep()",
-		"DELETE FROM almanac.queue",
-		"UPDATE almanac.series SET event_id = NULL",
-		"UPDATE almanac.users SET deleted_at = now()",
-	} {
-		_, err := pool.Exec(t.Context(), sql)
-		require.NoError(t, err, "%s", sql)
-	}
-	var slow uuid.UUID
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT min(id::text)::uuid FROM almanac.users").Scan(&slow))
 	_, err = pool.Exec(t.Context(), endedEvents, slow, 1)
 	require.NoError(t, err)
 	sweep := func() (users int, err error) {

@@ -30,8 +30,7 @@ func overdueFor(t *testing.T, store *postgres.Store, p almanac.Profile) almanac.
 	enrolment, err := newScheduler(t, store).CreateUser(t.Context(), p)
 	require.NoError(t, err)
 	e, zone := enrolment.Events[0], enrolment.User.Timezone
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	wall := zone.WallTime(now.Add(-time.Minute))
 	due, err := zone.Resolve(wall, e.Policies)
 	require.NoError(t, err)
@@ -55,12 +54,11 @@ func claimOne(t *testing.T, store *postgres.Store) almanac.Event {
 func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 
 	pending := overdue(t, store)
 	finished := claimOne(t, store)
-	_, err = store.Settle(t.Context(), []almanac.Settlement{{Event: finished, Outcome: almanac.Delivered(finished.UpdatedAt)}})
+	_, err := store.Settle(t.Context(), []almanac.Settlement{{Event: finished, Outcome: almanac.Delivered(finished.UpdatedAt)}})
 	require.NoError(t, err)
 	require.Equal(t, pending.ID, finished.ID)
 	claimed := overdue(t, store)

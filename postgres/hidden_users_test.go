@@ -1,38 +1,35 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
 
+// hiddenUsers stores n deleted users without events in flight, whom the next sweep removes.
+func hiddenUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) []uuid.UUID {
+	t.Helper()
+	ids := storeUsers(t, store, n)
+	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
+	require.NoError(t, err)
+	return ids
+}
+
 // A user whom the host's foreign key keeps stops neither the removal of other users nor the folding of
 // counts.
 func TestAUserThatCannotBeRemovedStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
+	store := mustStore(t, pool)
+	kept := hiddenUsers(t, pool, store, 3)[0]
+	_, err := pool.Exec(t.Context(), fmt.Sprintf("CREATE TABLE members (id uuid REFERENCES almanac.users (id)); INSERT INTO members VALUES ('%s')", kept))
 	require.NoError(t, err)
-	for range 3 {
-		p := ada
-		p.ID = uuid.New()
-		_, err := newScheduler(t, store).CreateUser(t.Context(), p)
-		require.NoError(t, err)
-	}
-	for _, sql := range []string{
-		"CREATE TABLE members (id uuid REFERENCES almanac.users (id))",
-		"INSERT INTO members SELECT min(id::text)::uuid FROM almanac.users",
-		"DELETE FROM almanac.queue",
-		"UPDATE almanac.series SET event_id = NULL",
-		"UPDATE almanac.users SET deleted_at = now()",
-	} {
-		_, err := pool.Exec(t.Context(), sql)
-		require.NoError(t, err, "%s", sql)
-	}
 
 	_, err = store.ReleaseExpired(t.Context(), 1)
 

@@ -183,10 +183,8 @@ func TestATransactionSendsOneHintForEventsDueSoon(t *testing.T) {
 			t.Run(name+" "+tt.ahead.String()+" ahead", func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.ReusedPool(t)
-				store, err := postgres.New(pool)
-				require.NoError(t, err)
-				now, err := store.Now(t.Context())
-				require.NoError(t, err)
+				store := mustStore(t, pool)
+				now := nowOf(t, store)
 				write := prepare(writer{t, store, pool, now, tt.ahead})
 				received := listenTo(t, pool)
 
@@ -205,10 +203,8 @@ func TestHintsAreSentWhenTheHostsTransactionCommits(t *testing.T) {
 	write := func(finish func(pgx.Tx, context.Context) error) {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		store, err := postgres.New(tx)
-		require.NoError(t, err)
-		now, err := store.Now(t.Context())
-		require.NoError(t, err)
+		store := mustStore(t, tx)
+		now := nowOf(t, store)
 		w := writer{t, store, pool, now, time.Second}
 		for range 3 {
 			w.store()
@@ -226,10 +222,8 @@ func TestHintsAreSentWhenTheHostsTransactionCommits(t *testing.T) {
 func TestPollOnlySendsNoHints(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.PollOnly())
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.PollOnly())
+	now := nowOf(t, store)
 	received := listenTo(t, pool)
 	w := writer{t, store, pool, now, 0}
 

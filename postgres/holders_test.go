@@ -17,8 +17,7 @@ import (
 func TestAKeyIsKeptUntilItsLastEventIsRemoved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	claim := claimed(t, store, 1, false)
 	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
@@ -39,8 +38,7 @@ func TestAKeyIsKeptUntilItsLastEventIsRemoved(t *testing.T) {
 	}
 	prune := func() {
 		for ended := 1; ended > 0; {
-			now, err := store.Now(t.Context())
-			require.NoError(t, err)
+			now := nowOf(t, store)
 			_, _, err = store.Prune(t.Context(), now, almanac.Page{})
 			require.NoError(t, err)
 			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.history").Scan(&ended))
@@ -71,8 +69,7 @@ func TestAKeyIsKeptUntilItsLastEventIsRemoved(t *testing.T) {
 func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	claim := claimed(t, store, 1, false)
 	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
@@ -86,10 +83,8 @@ func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	pruner, err := postgres.New(tx)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	pruner := mustStore(t, tx)
+	now := nowOf(t, store)
 	pruned, _, err := pruner.Prune(t.Context(), now, almanac.Page{})
 	require.NoError(t, err)
 	require.Equal(t, 1, pruned)
@@ -111,8 +106,7 @@ func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 func TestPruneWaitsForNoKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(5*time.Second))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(5*time.Second))
 	claim := claimed(t, store, 2, false)
 	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
@@ -121,15 +115,13 @@ func TestPruneWaitsForNoKey(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	host, err := postgres.New(tx)
-	require.NoError(t, err)
+	host := mustStore(t, tx)
 	_, err = host.EditUser(t.Context(), failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 		again, err := failed.Requeue(uuid.Must(uuid.NewV7()), r.Now)
 		return almanac.Edit{New: []almanac.Event{again}}, err
 	})
 	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	pruned, _, err := store.Prune(t.Context(), now, almanac.Page{})
 	require.NoError(t, err)
 	require.Equal(t, 1, pruned, "the one whose key is not held")

@@ -10,15 +10,13 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // A clock that is set back is the same as leases that were written later.
 func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	take := func(lease time.Duration) almanac.Event {
 		overdue(t, store)
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: lease})
@@ -27,7 +25,7 @@ func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 		return claim.Events[0]
 	}
 	dead, alive, renewed := take(time.Millisecond), take(time.Hour), take(time.Millisecond)
-	_, err = pool.Exec(t.Context(), "UPDATE almanac.leases SET claimed_at = claimed_at + interval '2 days', expires_at = expires_at + interval '2 days'")
+	_, err := pool.Exec(t.Context(), "UPDATE almanac.leases SET claimed_at = claimed_at + interval '2 days', expires_at = expires_at + interval '2 days'")
 	require.NoError(t, err)
 	_, err = store.Renew(t.Context(), []uuid.UUID{renewed.LeaseToken}, time.Hour)
 	require.NoError(t, err)
@@ -53,16 +51,14 @@ func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 func TestALeaseRenewedAfterItsEventsEndedIsRemoved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	overdue(t, store)
 	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Hour})
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	renewing, err := postgres.New(tx)
-	require.NoError(t, err)
+	renewing := mustStore(t, tx)
 	held, err := renewing.Renew(t.Context(), []uuid.UUID{claim.Events[0].LeaseToken}, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, held, 1)

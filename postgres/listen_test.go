@@ -108,8 +108,7 @@ func (l listening) Listen(ctx context.Context, wake func()) error {
 
 func newListening(t *testing.T, pool *pgxpool.Pool, options ...postgres.Option) listening {
 	t.Helper()
-	store, err := postgres.New(pool, options...)
-	require.NoError(t, err)
+	store := mustStore(t, pool, options...)
 	return listening{store, make(chan struct{}, 1000)}
 }
 
@@ -128,10 +127,8 @@ func (l listening) receives(t *testing.T) {
 // storeSoon stores an event that is due at the next full second.
 func storeSoon(t *testing.T, pool *pgxpool.Pool) almanac.Event {
 	t.Helper()
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	u := almanactest.User()
 	_, events, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(1050*time.Millisecond)))
 	require.NoError(t, err)
@@ -213,8 +210,7 @@ func TestListenNeedsAPool(t *testing.T) {
 		"in a transaction": {tx, nil},
 		"with PollOnly":    {pool, []postgres.Option{postgres.PollOnly()}},
 	} {
-		store, err := postgres.New(tt.db, tt.options...)
-		require.NoError(t, err)
+		store := mustStore(t, tt.db, tt.options...)
 
 		err = store.Listen(t.Context(), func() { t.Errorf("woken %s", name) })
 
@@ -272,10 +268,9 @@ func TestHintsReachTheirSchemaOnly(t *testing.T) {
 		store.receives(t)
 	}
 	for schema, store := range received {
-		now, err := store.Now(t.Context())
-		require.NoError(t, err)
+		now := nowOf(t, store)
 		u := almanactest.User()
-		_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u)))
+		_, _, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u)))
 		require.NoError(t, err)
 		store.receives(t)
 		for other, ear := range received {

@@ -52,8 +52,14 @@ var locks = map[string]func(ctx context.Context, tx pgx.Tx, user uuid.UUID) erro
 	},
 }
 
+// storeThatWaits returns a store of which a statement that waits for a lock fails, because it takes too long.
+func storeThatWaits(t *testing.T, pool *pgxpool.Pool) *postgres.Store {
+	t.Helper()
+	return mustStore(t, pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
+}
+
 // Every operation on a batch of claimed events goes on beside one user who is locked,
-// and leaves that user's event for later. A statement that waits for a lock takes too long.
+// and leaves that user's event for later.
 func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5
@@ -94,8 +100,7 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 			t.Run(what+" while a host "+name, func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.ReusedPool(t)
-				store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-				require.NoError(t, err)
+				store := storeThatWaits(t, pool)
 				claim := claimed(t, store, n, what == "release expired")
 				locked := claim.Events[n/2]
 				tx, err := pool.Begin(t.Context())
@@ -134,13 +139,11 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 // claimed stores n users with an event each, and claims the events in one batch.
 func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.ClaimResult {
 	t.Helper()
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	for i := range n {
 		u := almanactest.User()
 		e := almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(n-i)*time.Minute))
-		_, _, err = almanactest.CreateUser(t.Context(), store, u, e)
-		require.NoError(t, err)
+		almanactest.Store(t, store, u, e)
 	}
 	lease := time.Hour
 	if expired {
@@ -203,8 +206,7 @@ func idsOf(events []almanac.Event) (ids []uuid.UUID) {
 func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	first, second := claimed(t, store, 7, true), claimed(t, store, 3, true)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -231,7 +233,7 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 }
 
 // A sweep releases the events of expired leases beside a lease that another transaction has locked,
-// expired or written before the clock was set back. A statement that waits for a lock takes too long.
+// expired or written before the clock was set back.
 func TestASweepSkipsLockedLeases(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -241,10 +243,9 @@ func TestASweepSkipsLockedLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-			require.NoError(t, err)
+			store := storeThatWaits(t, pool)
 			locked, other := claimed(t, store, 1, true).Events[0], claimed(t, store, 1, true).Events[0]
-			_, err = pool.Exec(t.Context(), change, locked.LeaseToken)
+			_, err := pool.Exec(t.Context(), change, locked.LeaseToken)
 			require.NoError(t, err)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
@@ -267,8 +268,7 @@ func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 		t.Run("while a host "+name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-			require.NoError(t, err)
+			store := storeThatWaits(t, pool)
 			claim := claimed(t, store, 3, false)
 			for _, e := range claim.Events {
 				_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
@@ -300,8 +300,7 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 		t.Run("while a host "+name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
-			require.NoError(t, err)
+			store := mustStore(t, pool, postgres.WithTimeout(2*time.Second))
 			claim := claimed(t, store, 5, false)
 			locked := claim.Events[2].UserID
 			tx, err := pool.Begin(t.Context())
@@ -339,14 +338,12 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 }
 
 // A delivery leads to an event in another series of the user, which a host has locked: the outcome is
-// stored later. A statement that waits for a lock takes too long.
+// stored later.
 func TestSettleWaitsForNoSeriesOfAFollowUp(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := storeThatWaits(t, pool)
+	now := nowOf(t, store)
 	u := almanactest.User()
 	other := func(key string) almanac.Event {
 		return almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("other", key), almanactest.DueIn(time.Hour))
@@ -367,15 +364,12 @@ func TestSettleWaitsForNoSeriesOfAFollowUp(t *testing.T) {
 	require.Equal(t, idsOf(claim.Events), settleAll(t, store, claim, almanac.Delivered(claim.At), follow))
 }
 
-// New zone rules move the events of all users but the locked one. A statement that waits for a lock
-// takes too long.
+// New zone rules move the events of all users but the locked one.
 func TestMoveEventsSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := storeThatWaits(t, pool)
+	now := nowOf(t, store)
 	var moves []almanac.Event
 	for range 3 {
 		u := almanactest.User()
@@ -401,8 +395,7 @@ func TestMoveEventsSkipsLockedEvents(t *testing.T) {
 func TestASweepSkipsLockedChangesOfCounts(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(10*time.Second), postgres.WithLockTimeout(time.Hour))
-	require.NoError(t, err)
+	store := storeThatWaits(t, pool)
 	overdue(t, store)
 	overdue(t, store)
 	tx, err := pool.Begin(t.Context())
@@ -422,13 +415,11 @@ func TestASweepSkipsLockedChangesOfCounts(t *testing.T) {
 func TestCreateUsersSkipsAUserBeingStored(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(2*time.Second))
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	inside, err := postgres.New(tx)
-	require.NoError(t, err)
+	inside := mustStore(t, tx)
 	var users []almanac.UserWithEvents
 	for range 100 {
 		users = append(users, almanac.UserWithEvents{User: almanactest.User()})

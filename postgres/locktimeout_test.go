@@ -23,10 +23,9 @@ import (
 func TestAWaitForALockEndsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute), postgres.WithLockTimeout(100*time.Millisecond))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(time.Minute), postgres.WithLockTimeout(100*time.Millisecond))
 	u := almanactest.User()
-	_, _, err = almanactest.CreateUser(t.Context(), store, u)
+	_, _, err := almanactest.CreateUser(t.Context(), store, u)
 	require.NoError(t, err)
 	holder, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -77,8 +76,7 @@ func TestAnOperationEndsAtItsTimeout(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			pool := pgtest.Pool(t, pgtest.MaxConns(tt.connections))
-			store, err := postgres.New(pool, postgres.WithTimeout(time.Second))
-			require.NoError(t, err)
+			store := mustStore(t, pool, postgres.WithTimeout(time.Second))
 			holder, err := pool.Begin(ctx)
 			require.NoError(t, err)
 			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
@@ -97,8 +95,7 @@ func TestAnOperationEndsAtItsTimeout(t *testing.T) {
 func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(2*time.Second))
 	var stored []almanac.Event
 	for range 3 {
 		stored = append(stored, overdue(t, store))
@@ -118,11 +115,10 @@ func TestOperateGoesOnPastALockedUser(t *testing.T) {
 
 func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {
 	t.Parallel()
-	store, err := postgres.New(pgtest.ReusedPool(t))
-	require.NoError(t, err)
+	store := mustStore(t, pgtest.ReusedPool(t))
 	some, none := almanactest.User(), almanactest.User()
 	some.CreationDigest = "digest"
-	_, err = store.CreateUsers(t.Context(), []almanac.UserWithEvents{{User: some}, {User: none}})
+	_, err := store.CreateUsers(t.Context(), []almanac.UserWithEvents{{User: some}, {User: none}})
 	require.NoError(t, err)
 	for id, want := range map[uuid.UUID]string{some.ID: "digest", none.ID: ""} {
 		u, err := store.User(t.Context(), id)
@@ -163,9 +159,8 @@ func TestByDefaultAnOperationMayTakeFiveSeconds(t *testing.T) {
 	t.Parallel()
 	seen := new(limits)
 	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen })
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	_, err = store.Now(t.Context())
+	store := mustStore(t, pool)
+	_, err := store.Now(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, 5*time.Second, seen.left, float64(2*time.Second))
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -30,7 +32,19 @@ func newStore(t *testing.T, options ...pgtest.PoolOption) *postgres.Store {
 	if len(options) > 0 {
 		open = func(t testing.TB) *pgxpool.Pool { return pgtest.Pool(t, options...) }
 	}
-	store, err := postgres.New(open(t))
+	return mustStore(t, open(t))
+}
+
+func mustStore(t *testing.T, db postgres.DB, options ...postgres.Option) *postgres.Store {
+	t.Helper()
+	store, err := postgres.New(db, options...)
 	require.NoError(t, err)
 	return store
+}
+
+func nowOf(t *testing.T, store almanac.Repository) time.Time {
+	t.Helper()
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	return now
 }

@@ -33,8 +33,7 @@ func TestAClaimFromTheMarkCostsTheSameBesideAnOldTransaction(t *testing.T) {
 	defer func() { require.NoError(t, old.Rollback(context.WithoutCancel(t.Context()))) }()
 	_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.queue")
 	require.NoError(t, err)
-	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(time.Minute))
 
 	looks := map[string]func(mark time.Time) func(*postgres.Store) error{
 		"claim": func(mark time.Time) func(*postgres.Store) error {

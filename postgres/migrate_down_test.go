@@ -27,8 +27,7 @@ func versionOf(t *testing.T, db postgres.DB, options ...postgres.Option) (found,
 // whole describes a schema as it is now, also one without anything.
 func whole(t *testing.T, db postgres.DB, schema string) string {
 	t.Helper()
-	store, err := postgres.New(db, postgres.WithSchema(schema))
-	require.NoError(t, err)
+	store := mustStore(t, db, postgres.WithSchema(schema))
 	catalog, err := store.Catalog(t.Context())
 	require.NoError(t, err)
 	return catalog
@@ -111,13 +110,6 @@ func TestMigrateDownLosesDataOnlyIfAllowed(t *testing.T) {
 
 	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
 	require.Empty(t, whole(t, pool, "almanac"))
-}
-
-func mustStore(t *testing.T, db postgres.DB) *postgres.Store {
-	t.Helper()
-	store, err := postgres.New(db)
-	require.NoError(t, err)
-	return store
 }
 
 // A user stored by a transaction that is still open is not lost.

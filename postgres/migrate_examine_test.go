@@ -47,8 +47,7 @@ func emptyPool(t *testing.T) *pgxpool.Pool {
 // examine returns what differs in a schema, in words.
 func examine(t *testing.T, db postgres.DB, schema string) []string {
 	t.Helper()
-	store, err := postgres.New(db, postgres.WithSchema(schema))
-	require.NoError(t, err)
+	store := mustStore(t, db, postgres.WithSchema(schema))
 	differences, err := store.Examine(t.Context())
 	require.NoError(t, err)
 	said := []string{}
@@ -197,8 +196,7 @@ func TestDifferencesFromTheMigrationsAreFound(t *testing.T) {
 			pool := pgtest.Pool(t)
 			_, err := pool.Exec(t.Context(), `SET LOCAL search_path TO almanac; `+tt.sql)
 			require.NoError(t, err)
-			store, err := postgres.New(pool)
-			require.NoError(t, err)
+			store := mustStore(t, pool)
 
 			differences, err := store.Examine(t.Context())
 
@@ -267,8 +265,7 @@ func TestADumpThatWasRestoredDoesNotDiffer(t *testing.T) {
 		END
 		$$`)
 	require.NoError(t, err)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	restored, err := store.Catalog(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, restored, "AND ((new.version < old.version) OR ", "or this test would say nothing")

@@ -19,7 +19,6 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // Whatever is asked of it, and in whatever order, PostgreSQL does what the
@@ -27,8 +26,7 @@ import (
 func TestPostgresAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(t, rt, pool, store)
 		rt.Repeat(map[string]func(*rapid.T){

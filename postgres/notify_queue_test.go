@@ -83,18 +83,15 @@ func filledQueue(t *testing.T) fullQueue {
 func TestAFullQueueOfNotificationsStopsNoWrite(t *testing.T) {
 	t.Parallel()
 	queue := newFullQueue(t)
-	store, err := postgres.New(queue.pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, queue.pool)
+	now := nowOf(t, store)
 	for name, prepare := range writes {
 		require.NoError(t, prepare(writer{t, store, queue.pool, now, -time.Hour})(), "%s", name)
 	}
 
 	tx, err := queue.pool.Begin(t.Context())
 	require.NoError(t, err)
-	host, err := postgres.New(tx)
-	require.NoError(t, err)
+	host := mustStore(t, tx)
 	writer{t, host, queue.pool, now, -time.Hour}.store()
 	require.NoError(t, tx.Commit(t.Context()), "the host's COMMIT")
 }
@@ -102,10 +99,8 @@ func TestAFullQueueOfNotificationsStopsNoWrite(t *testing.T) {
 func TestNoHintIsSentWhileTheQueueOfNotificationsIsHalfFull(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	received := listenTo(t, pool)
 	for usage, hints := range map[string]int{"0.5": 0, "0.49": 1} {
 		sayUsage(t, pool, usage)
@@ -148,8 +143,7 @@ func TestWorkersPollWhileTheQueueOfNotificationsIsFull(t *testing.T) {
 // Every statement that notifies looks at the queue first: PostgreSQL refuses the COMMIT otherwise.
 func TestStatementsNotifyIfTheQueueHasRoom(t *testing.T) {
 	t.Parallel()
-	store, err := postgres.New(pgtest.ReusedPool(t))
-	require.NoError(t, err)
+	store := mustStore(t, pgtest.ReusedPool(t))
 	var notify []string
 	for name, statement := range store.Statements(everySpec) {
 		if strings.Contains(strings.ToLower(statement), "notify(") {

@@ -25,8 +25,7 @@ func TestALateCommitIsReadAndDelaysNoOther(t *testing.T) {
 	pool, store := withOutbox(t, "billing")
 	slow, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	bound, err := postgres.New(slow)
-	require.NoError(t, err)
+	bound := mustStore(t, slow)
 	late, err := newScheduler(t, bound).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	for range 3 {
@@ -189,8 +188,7 @@ func TestAConsumerReadsItsOwnChanges(t *testing.T) {
 		var read []postgres.DomainEvent
 		n, err := store.Consume(t.Context(), "echo", 100, func(_ context.Context, tx pgx.Tx, events []postgres.DomainEvent) error {
 			read = events
-			bound, err := postgres.New(tx)
-			require.NoError(t, err)
+			bound := mustStore(t, tx)
 			_, err = newScheduler(t, bound).CreateUser(t.Context(), ada)
 			return err
 		})
@@ -213,8 +211,7 @@ func TestAConsumerInTheHostsTransaction(t *testing.T) {
 			within := func(end func(pgx.Tx, context.Context) error) (before, after uuid.UUID) {
 				tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 				require.NoError(t, err)
-				bound, err := postgres.New(tx)
-				require.NoError(t, err)
+				bound := mustStore(t, tx)
 				own, err := newScheduler(t, bound).CreateUser(t.Context(), ada)
 				require.NoError(t, err)
 				_, err = pool.Exec(t.Context(), "SELECT pg_current_xact_id()") // others go on meanwhile
@@ -281,8 +278,7 @@ func TestAConsumerReadsChangesCommittedAfterItsCreation(t *testing.T) {
 	scheduler := newScheduler(t, store)
 	open, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	bound, err := postgres.New(open)
-	require.NoError(t, err)
+	bound := mustStore(t, open)
 	opened, err := newScheduler(t, bound).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	_, err = scheduler.CreateUser(t.Context(), ada)
@@ -339,9 +335,8 @@ func TestTheOutboxErasesADeletedUser(t *testing.T) {
 func TestAConsumerReadsInOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "billing")
-	hasty, err := postgres.New(pool, postgres.WithLockTimeout(50*time.Millisecond))
-	require.NoError(t, err)
-	_, err = newScheduler(t, store).CreateUser(t.Context(), ada)
+	hasty := mustStore(t, pool, postgres.WithLockTimeout(50*time.Millisecond))
+	_, err := newScheduler(t, store).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	_, err = store.Consume(t.Context(), "billing", 1, func(ctx context.Context, _ pgx.Tx, _ []postgres.DomainEvent) error {
 		_, err := hasty.Consume(ctx, "billing", 1, func(context.Context, pgx.Tx, []postgres.DomainEvent) error {

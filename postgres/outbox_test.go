@@ -26,8 +26,7 @@ import (
 func withOutbox(t *testing.T, consumers ...string) (*pgxpool.Pool, *postgres.Store) {
 	t.Helper()
 	pool := pgtest.Pool(t, pgtest.MaxConns(8))
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	for _, name := range consumers {
 		require.NoError(t, store.CreateConsumer(t.Context(), name))
 	}
@@ -178,8 +177,7 @@ func TestTheOutboxIsPartOfTheHostsTransaction(t *testing.T) {
 	for name, end := range map[string]func(pgx.Tx, context.Context) error{"rollback": pgx.Tx.Rollback, "commit": pgx.Tx.Commit} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		bound, err := postgres.New(tx)
-		require.NoError(t, err)
+		bound := mustStore(t, tx)
 		_, err = newScheduler(t, bound).CreateUser(t.Context(), ada)
 		require.NoError(t, err)
 		require.Empty(t, consume(t, store, "billing", 100), "before the %s", name)
@@ -230,8 +228,7 @@ func TestTheOutboxCostsNothingWhileItIsOff(t *testing.T) {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
-		store, err := postgres.New(tx)
-		require.NoError(t, err)
+		store := mustStore(t, tx)
 		written := func(sign int) {
 			rows, err := tx.Query(t.Context(), `SELECT relname::text, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_xact_user_tables
 				WHERE schemaname = 'almanac' AND n_tup_ins + n_tup_upd + n_tup_del > 0`)

@@ -49,8 +49,7 @@ func TestEditsNeverRaceASuccessorIntoTheOldZone(t *testing.T) {
 	t.Parallel()
 	const people, deliveries = 12, 40
 	pool := pgtest.Pool(t, pgtest.MaxConns(16))
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	registry, err := almanac.NewRegistry(heartbeat{})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -131,8 +130,7 @@ func requireInStep(t *testing.T, pool *pgxpool.Pool, n int) {
 func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	scheduler := newScheduler(t, store)
 	overdue(t, store)
 	e := claimOne(t, store)
@@ -219,8 +217,7 @@ func awaitLockWaiters(t *testing.T, pool *pgxpool.Pool, n int, done chan error) 
 func TestClaimSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(20*time.Second))
 	held, free := overdue(t, store), overdue(t, store)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -242,12 +239,10 @@ func TestClaimSkipsLockedEvents(t *testing.T) {
 func TestZoneMarksOfOpenTransactionsStay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	bound, err := postgres.New(tx)
-	require.NoError(t, err)
+	bound := mustStore(t, tx)
 	mark := calendar.ZoneRules{Zone: "UTC", Fingerprint: 42, Since: 2026, Version: "2026b"}
 	create := func(s *postgres.Store) {
 		u := almanactest.User()

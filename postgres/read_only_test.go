@@ -67,8 +67,7 @@ func TestReadOnlyStoresReadAndDoNotWrite(t *testing.T) {
 		use(tx)
 	}
 
-	store, err := postgres.New(pool, postgres.ReadOnly(0))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.ReadOnly(0))
 	requireReads(t, store, stored)
 	require.Equal(t, conns, pool.Stat().NewConnsCount(), "no connection is closed")
 
@@ -77,8 +76,7 @@ func TestReadOnlyStoresReadAndDoNotWrite(t *testing.T) {
 	within(func(tx pgx.Tx) {
 		_, err := tx.Exec(t.Context(), "SET LOCAL statement_timeout = '7min'")
 		require.NoError(t, err)
-		store, err := postgres.New(tx, postgres.ReadOnly(0))
-		require.NoError(t, err)
+		store := mustStore(t, tx, postgres.ReadOnly(0))
 		requireReads(t, store, stored)
 		did, err := tx.Exec(t.Context(), still, stored.UserID)
 		require.NoError(t, err)
@@ -109,8 +107,7 @@ func TestReadOnlyStatementsEndAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	stored := overdue(t, mustStore(t, pool))
-	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute), postgres.ReadOnly(50*time.Millisecond))
-	require.NoError(t, err)
+	store := mustStore(t, pool, postgres.WithTimeout(time.Minute), postgres.ReadOnly(50*time.Millisecond))
 	holder, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
@@ -164,11 +161,10 @@ func TestReadOnlyTakesTwoSecondsAtMostByDefault(t *testing.T) {
 	seen := new(begins)
 	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen })
 	for limit, want := range map[time.Duration]string{0: "2000", time.Minute: "60000", time.Microsecond: "1"} {
-		store, err := postgres.New(pool, postgres.ReadOnly(limit))
-		require.NoError(t, err)
+		store := mustStore(t, pool, postgres.ReadOnly(limit))
 		seen.seen = nil
 
-		_, err = store.Now(t.Context())
+		_, err := store.Now(t.Context())
 
 		require.NoError(t, err)
 		require.Len(t, seen.seen, 1)

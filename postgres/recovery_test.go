@@ -64,17 +64,15 @@ func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
 func TestMissedEventsAreCountedByTheirTargets(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	missed := func(ago time.Duration, options ...almanactest.EventOption) almanac.Event {
 		u := almanactest.User()
 		return almanactest.Store(t, store, u, almanactest.Event(now, append(options, almanactest.For(u), almanactest.ReadyFor(ago))...))[0]
 	}
 	newest := missed(3 * time.Hour)
 	delayed := missed(5*time.Hour, almanactest.Tried(1))
-	_, err = pool.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id = $1", delayed.ID)
+	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id = $1", delayed.ID)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
 		SELECT $2, event_id, id, event_type, target_timestamp_utc FROM almanac.series WHERE event_id = $1`, delayed.ID, now.Add(-2*time.Hour))

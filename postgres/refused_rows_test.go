@@ -309,12 +309,10 @@ func TestReleaseExpiredRemovesUsersWhenNothingCanBeReleased(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store := mustStore(t, pool)
-	deleted := storeUsers(t, store, 2)
-	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
-	require.NoError(t, err)
+	deleted := hiddenUsers(t, pool, store, 2)
 	call, _, released := prepareRelease(100)(t, pool, store, 5, 0)
 	refuseRow(t, pool, "BEFORE UPDATE ON almanac.series", "true", "42501")
-	_, err = pool.Exec(t.Context(), fmt.Sprintf("CREATE TABLE members (id uuid REFERENCES almanac.users (id)); INSERT INTO members VALUES ('%s')", deleted[0]))
+	_, err := pool.Exec(t.Context(), fmt.Sprintf("CREATE TABLE members (id uuid REFERENCES almanac.users (id)); INSERT INTO members VALUES ('%s')", deleted[0]))
 	require.NoError(t, err)
 
 	err = call()
@@ -417,8 +415,7 @@ func prepareReconcile(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n
 func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	settled, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, n))
 	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	ids := make([]uuid.UUID, n)
 	for i, s := range settled {
 		ids[i] = s.Event.ID
@@ -437,9 +434,7 @@ func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, re
 }
 
 func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
-	ids := storeUsers(t, store, n)
-	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.queue; UPDATE almanac.series SET event_id = NULL; UPDATE almanac.users SET deleted_at = now()")
-	require.NoError(t, err)
+	ids := hiddenUsers(t, pool, store, n)
 	call = func() error {
 		_, err := store.ReleaseExpired(t.Context(), 1000)
 		return err
@@ -453,14 +448,10 @@ func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, 
 func TestDeletedUsersAreRemovedAmongManyWhoAreKept(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	_, err := newScheduler(t, mustStore(t, pool)).CreateUsers(t.Context(), folk(120), almanac.CreateUsersOptions{})
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
+	hiddenUsers(t, pool, mustStore(t, pool), 120)
+	_, err := pool.Exec(t.Context(), `
 		CREATE TABLE members (id uuid REFERENCES almanac.users (id));
-		INSERT INTO members SELECT id FROM almanac.users ORDER BY id LIMIT 110;
-		DELETE FROM almanac.queue;
-		UPDATE almanac.series SET event_id = NULL;
-		UPDATE almanac.users SET deleted_at = now()`)
+		INSERT INTO members SELECT id FROM almanac.users ORDER BY id LIMIT 110`)
 	require.NoError(t, err)
 	users := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
 	for calls := 0; users() > 110 && calls < 100; calls++ {
@@ -486,8 +477,7 @@ func TestPruneGoesOnPastAnEventThatIsReferredTo(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "CREATE TABLE mine (id uuid REFERENCES almanac.history (id)); INSERT INTO mine SELECT id FROM almanac.history ORDER BY id LIMIT 1")
 	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	var deleted []int
 	var errs []error
 	for page := (almanac.Page{Limit: 3}); ; {
@@ -521,8 +511,7 @@ func TestPruneTriesFewOfManyRefusedEvents(t *testing.T) {
 		END $$;
 		CREATE TRIGGER refuse BEFORE DELETE ON almanac.history FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	prune := func() int {
 		deleted, next, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{Limit: events})
 		require.ErrorContains(t, err, "no (SQLSTATE P0001)")
@@ -549,8 +538,7 @@ func TestPruneEndsItsRoundWhenAnErrorMayBeAboutAllEvents(t *testing.T) {
 	store := mustStore(t, pool)
 	_, err := store.Settle(t.Context(), claimedAndDelivered(t, pool, store, 40))
 	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	refuseRow(t, pool, "BEFORE DELETE ON almanac.history", "true", "54000")
 	for limit, goesOn := range map[int]bool{1: true, 2: true, 30: false} {
 		_, next, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{Limit: limit})

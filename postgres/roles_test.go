@@ -260,8 +260,7 @@ func TestTheWorkerRoleRunsAScheduler(t *testing.T) {
 		require.Equal(t, 1, n, "its successor")
 	}
 
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	now := nowOf(t, store)
 	pruned, _, err := store.Prune(t.Context(), now.AddDate(2, 0, 0), almanac.Page{})
 	require.NoError(t, err)
 	require.Equal(t, 4, pruned)

@@ -120,8 +120,7 @@ func useHostsTransaction(t *testing.T, d *trapped) {
 	tx, err := d.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	store, err := postgres.New(tx, postgres.WithSchema("almanac1"))
-	require.NoError(t, err)
+	store := mustStore(t, tx, postgres.WithSchema("almanac1"))
 	h := &hostTransaction{t, store,
 		func(sql string) error { _, err := tx.Exec(t.Context(), sql); return err },
 		func() (path string) {

@@ -13,7 +13,6 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // unstorable is a successor that only the database refuses: its zone is too long.
@@ -34,8 +33,7 @@ func nextBirthday(u almanac.User, now time.Time) (almanac.Event, error) {
 func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	var settlements []almanac.Settlement
 	for range 3 {
 		overdue(t, store)
@@ -118,8 +116,7 @@ func TestSettleStoresNoOutcomeWithoutItsFollowUpsWhenARightIsMissing(t *testing.
 func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	overdue(t, store)
 	e := claimOne(t, store)
 	for name, forge := range map[string]func(*almanac.Event){
@@ -146,10 +143,8 @@ func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 func TestCreateUserStoresTheUserAndTheirEventsTogether(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
-	now, err := store.Now(t.Context())
-	require.NoError(t, err)
+	store := mustStore(t, pool)
+	now := nowOf(t, store)
 	u, err := almanac.NewUser(ada, now)
 	require.NoError(t, err)
 	e, err := unstorable(u, now)
@@ -179,8 +174,7 @@ func requireLeasesMatchEvents(t *testing.T, pool *pgxpool.Pool) {
 func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	for range 4 {
 		overdue(t, store)
 	}
@@ -213,8 +207,7 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 func TestTheLastDeliveryOfADeletedUserErasesTheUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	overdue(t, store)
 	e := claimOne(t, store)
 	deletion, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})

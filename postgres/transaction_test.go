@@ -45,8 +45,7 @@ func TestSchedulingInTheHostsTransaction(t *testing.T) {
 func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac.Repository) {
 	t.Helper()
 	pool := pgtest.ReusedPool(t)
-	outside, err := postgres.New(pool)
-	require.NoError(t, err)
+	outside := mustStore(t, pool)
 	var told []almanac.NoticeKind
 	scheduler := newScheduler(t, outside, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
 		told = append(told, n.Kind)
@@ -55,8 +54,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	create := func(finish func(pgx.Tx, context.Context) error) almanac.User {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		store, err := postgres.New(tx)
-		require.NoError(t, err)
+		store := mustStore(t, tx)
 		inside := scheduler.With(around(store))
 		enrolment, err := inside.CreateUser(t.Context(), ada)
 		require.NoError(t, err)
@@ -78,7 +76,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	}
 
 	undone := create(pgx.Tx.Rollback)
-	_, err = outside.User(t.Context(), undone.ID)
+	_, err := outside.User(t.Context(), undone.ID)
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 	n, err := outside.Count(t.Context(), nil)
 	require.NoError(t, err)
@@ -100,8 +98,7 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 	pool := pgtest.ReusedPool(t)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	store, err := postgres.New(tx)
-	require.NoError(t, err)
+	store := mustStore(t, tx)
 	scheduler := newScheduler(t, store)
 
 	enrolment, err := scheduler.CreateUser(t.Context(), ada)
@@ -114,8 +111,7 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrUnsupportedEventType)
 
 	require.NoError(t, tx.Commit(t.Context()), "only the savepoint was undone")
-	outside, err := postgres.New(pool)
-	require.NoError(t, err)
+	outside := mustStore(t, pool)
 	_, err = outside.User(t.Context(), enrolment.User.ID)
 	require.NoError(t, err)
 }
@@ -125,14 +121,12 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 func TestTheServerEndsASilentTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	e := overdue(t, store)
-	silent, err := postgres.New(pool, postgres.WithTimeout(4*time.Second))
-	require.NoError(t, err)
+	silent := mustStore(t, pool, postgres.WithTimeout(4*time.Second))
 
 	free := errors.New("no failure")
-	_, err = silent.EditUser(t.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+	_, err := silent.EditUser(t.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, free = pool.Exec(ctx, "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", e.UserID)
@@ -150,8 +144,7 @@ func TestTheServerKnowsTheNamesOfStatements(t *testing.T) {
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
-	store, err := postgres.New(conn.Conn())
-	require.NoError(t, err)
+	store := mustStore(t, conn.Conn())
 	_, err = store.Now(t.Context())
 	require.NoError(t, err)
 
@@ -184,8 +177,7 @@ func TestWritesAreReadCommitted(t *testing.T) {
 		END $$`)
 	require.NoError(t, err)
 	pool.Reset()
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	var isolation string
 	require.NoError(t, pool.QueryRow(t.Context(), "SHOW default_transaction_isolation").Scan(&isolation))
 	require.Equal(t, "serializable", isolation)

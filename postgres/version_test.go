@@ -17,18 +17,16 @@ import (
 func TestVerifyComparesTheDatabaseWithTheRelease(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	require.NoError(t, store.Verify(t.Context()), "migrated by this release")
 
-	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.migrations (version, name) VALUES (999, '0999_future')")
+	_, err := pool.Exec(t.Context(), "INSERT INTO almanac.migrations (version, name) VALUES (999, '0999_future')")
 	require.NoError(t, err)
 	require.NoError(t, store.Verify(t.Context()), "migrated by a newer release")
 
 	_, err = pool.Exec(t.Context(), "DELETE FROM almanac.migrations WHERE version = 999")
 	require.NoError(t, err)
-	next, err := postgres.New(pool, postgres.Following())
-	require.NoError(t, err)
+	next := mustStore(t, pool, postgres.Following())
 	var older *postgres.SchemaVersionError
 	err = next.Verify(t.Context())
 	require.ErrorIs(t, err, almanac.ErrOutdated)
@@ -45,11 +43,10 @@ func TestVerifyComparesTheDatabaseWithTheRelease(t *testing.T) {
 func TestVerifyReturnsDatabaseErrors(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	pool.Close()
 
-	err = store.Verify(t.Context())
+	err := store.Verify(t.Context())
 
 	require.Error(t, err)
 	require.NotErrorIs(t, err, almanac.ErrOutdated)
@@ -60,10 +57,9 @@ func TestVerifyReturnsDatabaseErrors(t *testing.T) {
 func TestMigrateBlocksNoOneWhileItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool)
-	require.NoError(t, err)
+	store := mustStore(t, pool)
 	stored := overdue(t, store)
-	_, err = pool.Exec(t.Context(), `
+	_, err := pool.Exec(t.Context(), `
 		CREATE FUNCTION want() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN LOCK TABLE almanac.series; END';
 		CREATE EVENT TRIGGER want ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION want()`)
 	require.NoError(t, err)
