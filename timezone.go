@@ -174,26 +174,22 @@ func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, wor
 	}
 	reports := make(map[string]*ZoneReport)
 	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(work.look)))}
-	for page := (Page{Limit: maxMoves}); ; {
-		found, err := s.repository.Find(ctx, spec, page)
-		if err != nil {
-			return nil, refused, err
+	for page, more := (Page{Limit: maxMoves}), true; more && err == nil; more = page.After != "" {
+		var found List[Event]
+		if found, err = s.repository.Find(ctx, spec, page); err != nil {
+			break
 		}
 		if err := s.movePage(ctx, options, reconcilePage{work, found.Items, reports}); err != nil && (refused == nil || isRefused(refused)) {
 			refused = err
 		}
-		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it
-			return nil, refused, err
-		}
-		if page.After = found.Next; page.After == "" {
-			break
-		}
+		_, err = s.zoneView(ctx) // the events that settle meanwhile use it
+		page.After = found.Next
 	}
 	list = make([]ZoneReport, 0, len(reports))
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		list = append(list, *reports[name])
 	}
-	return list, refused, nil
+	return list, refused, err
 }
 
 // reconcilePage is a page of events in zones that must be checked.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,15 +149,14 @@ func (c *auditPrune) Run(ctx context.Context, env *environment) error {
 		errBefore = about("--before", errBefore)
 	}
 	return c.Tables.use(ctx, env, errBefore, func(store *postgres.Store) error {
-		total := 0
-		for page := prunedPage; page == prunedPage; total += page {
-			deleted, err := store.PruneAudit(ctx, before, prunedPage)
-			if err != nil {
-				return err
-			}
-			page = deleted
+		if now, err := store.Now(ctx); err != nil || before.After(now) {
+			return cmp.Or(err, misused(fmt.Errorf("--before: %s is in the future", instantText(before))))
+		}
+		total, err := 0, error(nil)
+		for page := prunedPage; page == prunedPage && err == nil; total += page {
+			page, err = store.PruneAudit(ctx, before, prunedPage)
 		}
 		text := fmt.Sprintf("deleted %s of the trail\n", counted(total, "row"))
-		return env.report(c.JSON, map[string]int{"deleted": total}, func() error { return writeText(env, text) })
+		return cmp.Or(err, env.report(c.JSON, map[string]int{"deleted": total}, func() error { return writeText(env, text) }))
 	})
 }

@@ -143,6 +143,26 @@ moved 1 event in 1 zone
 	require.Equal(t, map[string]string{"03-31": "+02:00", "07-15": "+03:00"}, r.offsets())
 }
 
+// The report says what was moved, also if an event could not be.
+func TestAnEventThatTheDatabaseRefusesFailsTheCommandAfterItsReport(t *testing.T) {
+	t.Parallel()
+	r := born(t, calendar.Policies{}, "1992-01-15", "1992-07-15")
+	runSQL(t, r.url, `CREATE FUNCTION almanac.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+		CREATE TRIGGER refuse BEFORE UPDATE ON almanac.series FOR EACH ROW WHEN (OLD.target_timestamp_local::text LIKE '%-07-15 %')
+		EXECUTE FUNCTION almanac.refuse()`)
+
+	got := almanacAt(t, today, "zones", "reconcile", "--database-url", r.url, "--zoneinfo", r.dirB)
+
+	require.Equal(t, exitFailed, got.code)
+	require.Equal(t, `
+ZONE         DATA   CHECKED  MOVED  LEFT  SMALLEST  LARGEST
+Asia/Beirut  2026b  2        1      0     -30m      -30m
+moved 1 event in 1 zone
+`[1:], got.out)
+	require.Contains(t, got.errs, "refused")
+	require.Equal(t, map[string]string{"01-15": "+02:30", "07-15": "+02:00"}, r.offsets())
+}
+
 func TestThisMachinesRulesAreUsedUnlessOthersAreNamed(t *testing.T) {
 	t.Parallel()
 	r := born(t, calendar.Policies{}, "1992-07-15")

@@ -262,6 +262,8 @@ func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	require.Equal(t, result{exitOK, "{\n  \"on\": false,\n  \"schema\": \"almanac\"\n}\n", ""}, run("audit", "off", "--json"))
 	require.Equal(t, exitOK, c.run("cancel", "--type", "C", "--yes", "--end-series").code)
 	require.Equal(t, result{exitOK, "[]\n", ""}, run("audit", "show", c.ids["overdue"].String(), "--json"))
-	require.Equal(t, result{exitOK, "{\n  \"deleted\": 1\n}\n", ""}, run("audit", "prune", "--before", "2099-01-01", "--json"))
+	checkMisuse(t, run("audit", "prune", "--before", "2099-01-01"), "--before: 2099-01-01T00:00:00Z is in the future")
+	require.NotContains(t, run("audit", "show", pending).out, "no trail", "a mistyped year deletes nothing")
+	require.Equal(t, result{exitOK, "{\n  \"deleted\": 1\n}\n", ""}, run("audit", "prune", "--before", time.Now().UTC().Format(time.RFC3339Nano), "--json"))
 	require.Equal(t, "no trail of event or user "+pending+"\n", run("audit", "show", pending).out)
 }

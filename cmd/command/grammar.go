@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -110,6 +111,9 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 		return env.fail(bad.Context, misused(bad))
 	}
 	if err == nil {
+		err = misused(emptyFlags(chosen)...)
+	}
+	if err == nil {
 		err = chosen.Run()
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -117,6 +121,18 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 		return exitInterrupted
 	}
 	return env.fail(chosen, err)
+}
+
+// emptyFlags refuses flags with an empty value, which an unset variable of a shell gives: without its
+// filter, a command would change more than was meant. A flag that may be empty, as --email of users
+// edit, has a pointer for a field.
+func emptyFlags(c *kong.Context) (errs []error) {
+	for _, given := range c.Path {
+		if f := given.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
+			errs = append(errs, fmt.Errorf("--%s: is empty", f.Name))
+		}
+	}
+	return errs
 }
 
 // incomplete reports whether the arguments have no error, but do not name a command yet.

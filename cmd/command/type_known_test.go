@@ -1,8 +1,14 @@
 package command
 
 import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
@@ -24,9 +30,43 @@ func TestListsAndResumeSayThatATypeIsNotKnown(t *testing.T) {
 	require.Equal(t, exitOK, almanacAt(t, today, "pause", "NOPE", "--force", "--database-url", c.url).code)
 	require.Empty(t, resume("NOPE").errs, "it was paused")
 
-	host, url := hostOf(t, renewals()), pgtest.URL(t)
-	require.Empty(t, runAs(t.Context(), host, "events", "list", "--type", "RENEWAL", "--database-url", url).errs, "there is a handler")
-	require.Contains(t, runAs(t.Context(), host, "events", "list", "--type", "renewals", "--database-url", url).errs, `known types are "RENEWAL" (did you mean "RENEWAL"?)`)
+	host, address := hostOf(t, renewals()), pgtest.URL(t)
+	require.Empty(t, runAs(t.Context(), host, "events", "list", "--type", "RENEWAL", "--database-url", address).errs, "there is a handler")
+	require.Contains(t, runAs(t.Context(), host, "events", "list", "--type", "renewals", "--database-url", address).errs, `known types are "RENEWAL" (did you mean "RENEWAL"?)`)
+}
+
+// The role of the API may store opt-outs, and may read what the check of their types reads.
+func TestTheRoleOfTheAPIChecksTypes(t *testing.T) {
+	t.Parallel()
+	c := stageAt(t, pgtest.Direct(t, pgtest.URL(t)))
+	prefix := "t" + strings.ToLower(rand.Text()) + "_"
+	roles, err := os.ReadFile("../../docs/roles.sql")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), c.url)
+		require.NoError(t, err)
+		defer disconnect(context.Background(), conn)
+		for _, role := range []string{"login", "operator", "worker", "api", "relay", "reader", "owner"} {
+			_, err = conn.Exec(context.Background(), "DROP OWNED BY "+prefix+role+" CASCADE; DROP ROLE "+prefix+role)
+			require.NoError(t, err)
+		}
+	})
+	runSQL(t, c.url, strings.NewReplacer(`:"schema"`, "almanac", "almanac_", prefix).Replace(string(roles)))
+	runSQL(t, c.url, "CREATE ROLE "+prefix+"login LOGIN PASSWORD 'secret' IN ROLE "+prefix+"api")
+	address, err := url.Parse(c.url)
+	require.NoError(t, err)
+	address.User = url.UserPassword(prefix+"login", "secret")
+	optOut := func(eventType string) result {
+		return almanacAt(t, today, "users", "opt-out", adaID, "--type", eventType, "--database-url", address.String())
+	}
+
+	for _, known := range []string{"A", "B", "C"} { // a pending event, and ended ones
+		r := optOut(known)
+		require.Equal(t, exitOK, r.code, r.errs)
+	}
+	r := optOut("NOPE")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, `known types are "A", "B", "C"`)
 }
 
 func TestTheClosestTypeIsSuggested(t *testing.T) {

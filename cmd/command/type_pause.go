@@ -45,7 +45,7 @@ func (c *pauseType) Run(ctx context.Context, env *environment) error {
 	// unsupported. The database is asked about those.
 	if err = scheduler.Pause(ctx, c.Type); errors.Is(err, almanac.ErrUnsupportedEventType) {
 		err = nil
-		if !c.Force {
+		if !c.Force && !already {
 			err = c.check(ctx, env, conn)
 		}
 		if err == nil {

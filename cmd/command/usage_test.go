@@ -1,10 +1,12 @@
 package command
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
 )
 
 func TestHelpExitsWithSuccess(t *testing.T) {
@@ -103,13 +105,13 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 		"changes without number": {[]string{"zone", "UTC", "--changes", "-1"}, []string{`--changes: "-1" is not a number from 0 to 100`}},
 		"everything about zone":  {[]string{"zone", "Europe/Dubln", "--changes", "101", "--zoneinfo", "/no/such"}, []string{"<name>: " + dublin, `--zoneinfo: zoneinfo: "/no/such" does not exist: file does not exist`, `--changes: "101" is not a number from 0 to 100`}},
 		"everything about when": {
-			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
+			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "up", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
 			[]string{
 				"--zone is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
 				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a whole number from 1 to 10000000`,
 				"--on: has no meaning with a cron expression", "--every: has no meaning with a cron expression", "--at: has no meaning with a cron expression",
 				`--rule: "0 25 * * *" is invalid: hour "25": "25" is not between 0 and 23`,
-				`--gap: "" is not one of forward, backward, boundary, skip, reject`, `--fold: "third" is not one of first, second, reject`,
+				`--gap: "up" is not one of forward, backward, boundary, skip, reject`, `--fold: "third" is not one of first, second, reject`,
 				`--leap-day: "feb27" is not one of feb28, mar1, skip`, `--month-end: "Clamp" is not one of clamp, skip`,
 			},
 		},
@@ -126,4 +128,30 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 			checkMisuse(t, almanacAt(t, today, tt.args...), tt.want...)
 		})
 	}
+}
+
+// An unset variable of a shell is an empty value. Without its filter a command would change more than
+// was meant, so no flag may be empty, except those that clear a field of a user.
+func TestAnEmptyFlagIsAMisuse(t *testing.T) {
+	t.Parallel()
+	for _, leaf := range kong.Must(new(commands), choices, kong.Vars{"version": "v1", "schema": "almanac"}).Model.Leaves(false) {
+		args := strings.Fields(leaf.Path())
+		for _, argument := range leaf.Positional {
+			if argument.Required {
+				args = append(args, "x")
+			}
+		}
+		for _, group := range leaf.AllFlags(true) {
+			for _, f := range group {
+				switch {
+				case f.IsBool():
+				case f.Target.Kind() == reflect.Pointer:
+					require.Contains(t, []string{"users add", "users edit"}, leaf.Path(), "--%s may be empty", f.Name)
+				default:
+					checkMisuse(t, almanacAt(t, today, append(args, "--"+f.Name, "")...), "--"+f.Name+": is empty")
+				}
+			}
+		}
+	}
+	checkMisuse(t, almanacAt(t, today, "events", "cancel", "--type", "A", "--user", "", "--due-until=", "--yes"), "--user: is empty", "--due-until: is empty")
 }

@@ -242,7 +242,7 @@ func TestNumberOfOccurrencesIsBounded(t *testing.T) {
 			t.Errorf("%d of %d occurrences", len(found), n)
 		}
 	}
-	for _, n := range []string{"0", "1001", "-1", "1e3", ""} {
+	for _, n := range []string{"0", "1001", "-1", "1e3", " "} {
 		checkMisuse(t, almanacAt(t, today, "when", "--zone", "UTC", "-n", n), fmt.Sprintf("--count: %q is not a number from 1 to 1000", n))
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -156,11 +157,11 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	result, err := scheduler.Reconcile(ctx, options)
-	if err != nil {
+	if err != nil && len(result.Zones) == 0 {
 		return err
 	}
 	report := reportOf(result, c.DryRun)
-	return env.report(c.JSON, report, func() error { return report.write(env.out) })
+	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env.out) }))
 }
 
 func (c *reconcile) parse(env *environment) (almanac.ReconcileOptions, error) {

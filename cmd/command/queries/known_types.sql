@@ -1,5 +1,5 @@
--- The types of events that the database knows: of what is pending, in flight, left to another program, or paused, and of what
--- ended last.
+-- The types of events that the database knows: of what is pending, in flight or left to another program, and of what
+-- ended last. They are read where the role of the API may read them.
 --   @most integer  the most events that are looked at in flight, left to another program, and ended
 -- returns the types, in order
 --
@@ -19,8 +19,6 @@ FROM (
     UNION
     (SELECT u.event_type FROM :"schema".unplanned u LIMIT @most)
     UNION
-    SELECT p.event_type FROM :"schema".pauses p
-    UNION
-    (SELECT h.event_type FROM :"schema".history h ORDER BY h.id DESC LIMIT @most)
+    (SELECT h.event_type FROM :"schema".ended_events h ORDER BY h.id DESC LIMIT @most)
 ) k
 ORDER BY k.event_type COLLATE "C"
