@@ -312,6 +312,29 @@ func TestReconcileContinuesAfterAnInterruption(t *testing.T) {
 	}
 }
 
+// secondPageLost is a repository that fails on the second page of events.
+type secondPageLost struct{ almanac.Repository }
+
+func (f secondPageLost) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
+	if page.After != "" {
+		return almanac.List[almanac.Event]{}, errFaltered
+	}
+	page.Limit = 1
+	return f.Repository.Find(ctx, spec, page)
+}
+
+func TestReconcileReportsWhatItMovedBeforeAnError(t *testing.T) {
+	t.Parallel()
+	s := schedulerOn(t, secondPageLost{almanactest.NewRepository(nil)})
+	enrol(t, s, "Asia/Beirut", "1990-01-15")
+	enrol(t, s, "Asia/Beirut", "1990-01-15")
+
+	done, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: rulesOf(t, "2026b", beirutAllSummer)})
+
+	require.ErrorIs(t, err, errFaltered)
+	require.Equal(t, 1, done.Moved())
+}
+
 // Programs with different zone data, all looking at once, again and again.
 func TestProgramsWithDifferentRulesConvergeOnTheNewest(t *testing.T) {
 	t.Parallel()
