@@ -393,7 +393,7 @@ type stage struct {
 	running    sync.WaitGroup
 }
 
-// notified is a notice, and which process was told.
+// notified is a notice, and the process whose observer was notified.
 type notified struct {
 	process int
 	almanac.Notice

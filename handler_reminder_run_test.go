@@ -72,7 +72,7 @@ func (w *world) remind(t *testing.T, p almanac.Profile) map[string]almanac.Event
 	return byName(stored)
 }
 
-// byName tells events of reminders by their names.
+// byName identifies events of reminders by their names.
 func byName(events []almanac.Event) map[string]almanac.Event {
 	named := make(map[string]almanac.Event)
 	for _, e := range events {

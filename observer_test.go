@@ -187,7 +187,7 @@ func TestAFailureHasItsCause(t *testing.T) {
 	}
 }
 
-// noticeOf is a notice as the library would tell it, with secrets in it.
+// noticeOf is a notice as the library sends it, with secrets in it.
 func noticeOf(t *testing.T, kind almanac.NoticeKind) almanac.Notice {
 	t.Helper()
 	if strings.HasPrefix(string(kind), "user.") {

@@ -242,7 +242,7 @@ func TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce(t *testing.T) {
 	}
 }
 
-// What is taken back from the dead is available from then on, when the mark may have
+// What is released from dead workers is available from then on, when the mark may have
 // gone ahead: here it does every minute.
 func TestExpiredEventsBeforeTheMarkAreDeliveredAtOnce(t *testing.T) {
 	t.Parallel()

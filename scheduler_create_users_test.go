@@ -189,7 +189,7 @@ func TestAnInterruptedCreateUsersCanBeRepeated(t *testing.T) {
 	}
 }
 
-// deadly is a repository whose caller is told to stop while it stores.
+// deadly is a repository that cancels the context of its caller while it stores.
 type deadly struct {
 	*almanactest.Repository
 	kill func()

@@ -358,7 +358,7 @@ func TestTheDefaultLoggerIsThatOfTheProcess(t *testing.T) {
 	require.Equal(t, stored.ID.String(), lines[0]["event_id"])
 }
 
-// An error says what is wrong: a text of the right form is not told to be of another.
+// An error says what is wrong: a text of the right form is not reported as one of another form.
 func TestErrorsSayWhatIsWrongWithADateOrATime(t *testing.T) {
 	t.Parallel()
 	const noClock = "is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59"

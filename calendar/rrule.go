@@ -173,7 +173,7 @@ func (r RRule) slot(s rrule.Slot) Slot {
 	return slot
 }
 
-// keyOf names a slot by its day where that tells it from all others.
+// keyOf names a slot by its day where that identifies it.
 func keyOf(w WallTime, oncePerDay bool) string {
 	if oncePerDay {
 		return w.Date.String()

@@ -166,7 +166,7 @@ func (r *Run) CheckReports() {
 			reports = append(reports, report)
 		}
 	}
-	// One who was frozen between storing and telling tells late.
+	// A worker that was frozen between storing and reporting reports late.
 	slices.SortFunc(reports, func(a, b Report) int { return cmp.Or(cmp.Compare(a.Version, b.Version), a.At.Compare(b.At)) })
 	holder, ended := make(map[string]string), make(map[string]string)
 	claimer := make(map[uuid.UUID]string) // by lease

@@ -161,8 +161,8 @@ func TestBackendKilled(t *testing.T) {
 	})
 }
 
-// Between workers and server there is a PgBouncer in transaction mode, which is told
-// to pause, and killed.
+// Between workers and server there is a PgBouncer in transaction mode, which pauses on
+// command, and is killed.
 func TestPgBouncer(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)

@@ -88,7 +88,7 @@ func times(p chaos.Point) int {
 	}
 }
 
-// bites are the counters that tell whether edits met a worker at a point.
+// bites are the counters that show whether edits met a worker at a point.
 func bites(p chaos.Point) []string {
 	switch p {
 	case chaos.BeforeClaim, chaos.AfterSettle: // nothing is in flight, perhaps

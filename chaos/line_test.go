@@ -16,13 +16,13 @@ import (
 // others, which can misbehave.
 type Line struct{ proxy *toxiproxy.Proxy }
 
-// NewLine lets the workers that are told of it listen over a proxy of its own.
+// NewLine makes the workers that get its address listen over a proxy of its own.
 func (c *Cluster) NewLine() (*Line, error) {
 	l := &Line{newProxy("listeners", c.upstream())}
 	return l, l.proxy.Start()
 }
 
-// Tell lets a worker listen over the line.
+// Tell gives a worker the address of the line, so that it listens over it.
 func (l *Line) Tell(o *Orders) { o.Ear = l.proxy.Listen }
 
 // Die lets nothing through any more, and closes no connection.

@@ -123,7 +123,7 @@ func optOutsAt(t *testing.T, seed uint64, point chaos.Point) {
 	e.CheckEdited(bitesOfOptOuts(point)...)
 }
 
-// bitesOfOptOuts are the counters that tell whether opt-outs met a worker at a point.
+// bitesOfOptOuts are the counters that show whether opt-outs met a worker at a point.
 func bitesOfOptOuts(p chaos.Point) []string {
 	switch p {
 	case chaos.BeforeClaim, chaos.AfterSettle: // something is in flight, or nothing

@@ -152,7 +152,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Unlock()
 	really := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(e.Status) }
 	if act == nil {
-		w.WriteHeader(http.StatusProcessing) // tells that it is here, before it is answered
+		w.WriteHeader(http.StatusProcessing) // shows that the request has arrived, before its answer
 		e.Status = answer(n, e)              // may take its time
 	} else if status, other := act(attempt); other != nil {
 		e.Status, really = status, other

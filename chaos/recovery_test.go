@@ -85,7 +85,7 @@ func (r *Run) Recovered(d Death) {
 		len(d.Held), ms(whole), ms(leased), ms(swept), ms(claimed), ms(delivered), ms(stalls.before(d.At.Add(whole))))
 }
 
-// told is when a worker first said something of an event after a moment, zero if
+// told is when a worker first reported an event after a moment, zero if
 // never.
 func (r *Run) notifiedAt(id string, kind almanac.NoticeKind, after time.Time) (first time.Time) {
 	for _, w := range r.workers {

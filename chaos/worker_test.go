@@ -56,7 +56,7 @@ func Points() []Point {
 	return []Point{BeforeClaim, AfterClaim, BeforeSend, MidSend, AfterSend, BeforeSettle, MidSettle, AfterSettle}
 }
 
-// Orders are what a worker process is told when it starts.
+// Orders are the settings that a worker process gets when it starts.
 type Orders struct {
 	Name     string
 	URL      string // of the database

@@ -367,7 +367,7 @@ func TestBackfillReportsRefusedUsersOneByOne(t *testing.T) {
 	require.Contains(t, refused[ids[4]], "P0001")
 }
 
-// A page of which one user is refused is stored in parts. Observers are told of the parts that were stored before
+// A page of which one user is refused is stored in parts. Observers are notified of the parts that were stored before
 // another error.
 func TestBackfillTellsOfWhatWasStoredBeforeAnError(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,7 @@ func TestAnEditAfterTheInstantFindsItsEventInFlight(t *testing.T) {
 }
 
 // A claim ahead that is not committed yet when an edit or a deletion comes by: they
-// wait for it, and take back what it took.
+// wait for it, and release what it took.
 func TestEditsAndDeletionsReleaseEventsOfAnOpenClaim(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(context.Context, *postgres.Store, almanac.Event) (pending int, err error){

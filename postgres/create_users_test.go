@@ -20,7 +20,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// folk are n users with ids and names of their own, told by their position.
+// folk are n users with ids and names of their own, which follow from their position.
 func folk(n int) iter.Seq2[almanac.Profile, error] {
 	return func(yield func(almanac.Profile, error) bool) {
 		for i := range n {

@@ -82,7 +82,7 @@ func TestAClaimIsRepeatedAfterTemporaryErrors(t *testing.T) {
 			require.Equal(t, tt.attempts, attempts())
 			if tt.code == "" {
 				require.NoError(t, err)
-				// A session that is ended tells its client before it lets go of the row.
+				// A session that is ended reports this to its client before it unlocks the row.
 				for deadline := time.Now().Add(10 * time.Second); len(claim.Events) == 0 && time.Now().Before(deadline); {
 					claim, err = store.Claim(t.Context(), birthdays(1))
 					require.NoError(t, err)

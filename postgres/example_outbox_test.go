@@ -68,7 +68,7 @@ func ExampleDomainEventKind() {
 	// the event has ended
 }
 
-// The oldest row that a consumer has not read tells how far it is behind.
+// The oldest row that a consumer has not read shows how far it is behind.
 func ExampleConsumer() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		store := must(postgres.New(pool))

@@ -108,7 +108,7 @@ func ExampleOption() {
 	// postgres: "Staging!" is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_
 }
 
-// A program tells whether it can work on a database.
+// A program finds out whether it can work on a database.
 func ExampleSchemaVersion() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		v := must(must(postgres.New(pool)).SchemaVersion(ctx))
@@ -174,7 +174,7 @@ func ExampleDifference() {
 	// index history.history_user expected: true found: false
 }
 
-// Differences of one kind are told together.
+// Differences of one kind are listed together.
 func ExampleKind() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		must(pool.Exec(ctx, `CREATE TABLE almanac.notes (text text)`))

@@ -12,7 +12,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// A program that forgot to migrate, or that is before the wrong database, gets that error from its first call, whichever that is.
+// A program that forgot to migrate, or has the wrong database, gets that error from its first call, whatever the call.
 func TestCallsBeforeASchemaThatIsMissingOrOldAreOutdated(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

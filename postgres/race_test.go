@@ -38,7 +38,7 @@ func (heartbeat) Payload(u almanac.User, _ almanac.Occurrence) (json.RawMessage,
 
 func (heartbeat) Channel(almanac.Event) almanac.Channel { return "test" }
 
-// The zones agree on every clock reading, so that only their names tell whether an
+// The zones agree on every clock reading, so that only their names show whether an
 // event was planned from its user as they are.
 var sameClocks = []string{"Europe/Berlin", "Europe/Paris", "Europe/Rome", "Europe/Madrid"}
 

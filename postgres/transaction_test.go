@@ -90,7 +90,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	require.NoError(t, err)
 	require.Len(t, found.Items, 1)
 	require.Equal(t, "America/New_York", found.Items[0].Zone)
-	require.Empty(t, told, "observers are told only of what is known to be committed")
+	require.Empty(t, told, "observers are notified only of what is known to be committed")
 }
 
 func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {

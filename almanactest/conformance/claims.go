@@ -157,7 +157,7 @@ var leaseCases = cases{
 	},
 }
 
-// waitCases check what a repository tells of the events that wait.
+// waitCases check what a repository reports about waiting events.
 var waitCases = cases{
 	"Until/returns the time until the next event": func(k *kit) {
 		_, known := k.until(time.Time{})

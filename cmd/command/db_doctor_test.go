@@ -312,7 +312,7 @@ func TestZonesThatDiffer(t *testing.T) {
 	require.True(t, strings.HasSuffix(lines[2], "; and 1 zone more"), lines[2])
 }
 
-// What agrees is told too: rules of the past, on which all releases do.
+// The doctor reports agreement too. All releases agree on rules of the past.
 func TestZonesThatAgree(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -26,7 +26,7 @@ type movement struct {
 	Known  int    `json:"known"` // the newest that this program knows
 }
 
-// move changes the version of a schema and tells of it.
+// move changes the version of a schema and reports it.
 func (t *tables) move(ctx context.Context, env *environment, change func(*pgx.Conn) error) (movement, error) {
 	conn, store, err := t.dial(ctx, env, reconcileLimit)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *migrateDown) Run(ctx context.Context, env *environment) error {
 	return moved.write(env.out, c.JSON)
 }
 
-// migrateVersion tells what a database has.
+// migrateVersion prints the version of a database.
 type migrateVersion struct {
 	tables
 	JSON bool `help:"Write JSON." name:"json"`

@@ -152,8 +152,8 @@ const connectLimit = 10 * time.Second
 
 // connect returns a connection from the host's pool, or to the server of url. In the
 // latter case the name of the command is the application_name of the session. It wins
-// over that of the URL, which mostly is the URL of a program: the trail would tell what
-// the command did as the program's.
+// over that of the URL, which mostly is the URL of a program: otherwise the trail
+// would attribute what the command did to the program.
 func (e *environment) connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	if e.host.Open != nil {
 		return e.take(ctx)

@@ -59,7 +59,7 @@ func (c *backfillType) Run(ctx context.Context, env *environment) error {
 	}
 	show := newProgress(env.errs, new(input))
 	show.things = "users"
-	told := 0 // of the refusals
+	told := 0 // how many refusals were reported
 	tell := func(done almanac.BackfillResult) {
 		for ; told < len(done.Refused) && !c.JSON; told++ {
 			r := refusedUserOf(done.Refused[told])

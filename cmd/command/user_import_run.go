@@ -19,7 +19,7 @@ type importing struct {
 	name     string // of the file
 	rows     rows
 	most     int              // bad rows after which it gives up
-	quiet    bool             // refusals are kept, instead of told at once
+	quiet    bool             // refusals are kept, and not reported at once
 	rules    []almanac.Option // by which profiles are judged
 	unknown  string           // the date of birth that means none; empty for none
 	progress *progress

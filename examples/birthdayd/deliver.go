@@ -16,7 +16,7 @@ import (
 // byWebhook reports whether webhooks are sent.
 func (c config) byWebhook() bool { return c.demo || c.hook.url != "" || len(c.receivers) > 0 }
 
-// checkDelivery validates who is told of what.
+// checkDelivery validates the settings of deliveries.
 func (c config) checkDelivery() error {
 	if !c.byWebhook() && c.mail.server == "" {
 		return errors.New("-webhook-url is required, except with -demo or -smtp")

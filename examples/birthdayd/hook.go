@@ -38,7 +38,7 @@ func (h *hookConfig) settings() []setting {
 func (h *hookConfig) receiverSettings() []setting {
 	return []setting{
 		{name: "url", arg: "URL", take: take(&h.url),
-			usage: "who is told of birthdays; required, except with -demo or -smtp"},
+			usage: "the URL that receives birthdays; required, except with -demo or -smtp"},
 		{name: "secret", arg: "SECRET", secret: true, take: take(&h.secret),
 			usage: "what webhooks are signed with, as whsec_…; without one they are not signed"},
 		{name: "allow-private", preset: "false", take: takeSwitch(&h.allowPrivate),

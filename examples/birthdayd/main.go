@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, lookup lookupEnv, std streams) int 
 	return exitOK
 }
 
-// version tells what the binary was built from.
+// version returns what the binary was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
