@@ -37,6 +37,7 @@ func clockReaders() map[string]string {
 		"dashboard/monitor.go":            "counts what this process does in each minute",
 		"cmd/command/grammar.go":          "what comes next is seen from now",
 		"cmd/command/progress.go":         "says how fast an import goes",
+		"contrib/jetstream/inlet.go":      "what was read of pauses grows old",
 		"contrib/mail/deliverer.go":       "a delivery takes its time",
 		"contrib/mail/pool.go":            "a farewell takes its time",
 		"contrib/prometheus/backlog.go":   "compares this machine's clock with the database's, and answers grow old",

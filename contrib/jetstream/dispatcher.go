@@ -196,14 +196,17 @@ func (o *outlet) renewWaiting(ctx context.Context) error {
 	if len(tokens) == 0 {
 		return err
 	}
-	_, renewing := o.Renew(context.WithoutCancel(ctx), tokens, o.line.Lease)
+	held, renewing := o.Renew(context.WithoutCancel(ctx), tokens, o.line.Lease)
+	if renewing == nil { // what workers have taken is not listed again, also if every look is cut short
+		o.waiting.found(held)
+	}
 	return errors.Join(err, renewing)
 }
 
 // waiting is the lease tokens of published events that may still be in the stream.
 type waiting struct {
 	mu    sync.Mutex
-	seen  map[uuid.UUID]bool // in the stream at the last look, or published before it
+	seen  map[uuid.UUID]bool // held at the last renewal, or published before the present look
 	fresh map[uuid.UUID]bool // published since that look began
 }
 
@@ -229,10 +232,14 @@ func (w *waiting) begin() {
 	w.fresh = nil
 }
 
-func (w *waiting) found(leases map[uuid.UUID]bool) {
+// found replaces what was seen.
+func (w *waiting) found(leases []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen = leases
+	w.seen = make(map[uuid.UUID]bool, len(leases))
+	for _, lease := range leases {
+		w.seen[lease] = true
+	}
 }
 
 func (w *waiting) list() []uuid.UUID {

@@ -464,6 +464,28 @@ func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 }
 
 // Quiet hours that began while an event waited in the stream hold it.
+func TestAPauseHoldsWhatWaitsInTheStream(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(3)
+	s.dispatch()
+	s.published(3)
+	require.NoError(t, s.store.Pause(t.Context(), "PING"))
+	s.work("ada", accept)
+
+	s.eventually(func() bool {
+		found, err := s.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+		return err == nil && len(found.Items) == 3 && strings.Contains(found.Items[0].LastError, "the type is paused")
+	}, "they wait in the database")
+	s.published(0)
+	require.Empty(t, s.received.of(events[0]))
+
+	require.NoError(t, s.store.Resume(t.Context(), "PING"))
+	for _, e := range s.settled(events) {
+		require.Equal(t, [2]int{0, 0}, [2]int{e.RetryCount, e.CrashCount})
+	}
+}
+
 func TestQuietHoursHoldWhatHasWaitedInTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

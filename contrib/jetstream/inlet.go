@@ -27,6 +27,8 @@ type inlet struct {
 
 	mu   sync.Mutex
 	kept []*message // taken, but not accepted, because the database did not answer
+
+	pauses pauses
 }
 
 type message struct {
@@ -113,6 +115,40 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	return held, nil
 }
 
+// pauses is the last answer about paused types.
+type pauses struct {
+	mu    sync.Mutex
+	types []almanac.Pause
+	asked time.Time
+}
+
+// pausesAge is for how long an answer about paused types is used.
+const pausesAge = time.Second
+
+// unlessPaused delays an event whose type was paused after the event was published. The event
+// then waits in the database for the end of the pause, and takes no space in the stream.
+func (i *inlet) unlessPaused(next almanac.Deliverer) almanac.Deliverer {
+	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+		if i.paused(ctx, d.Event.Type) {
+			return almanac.Snooze(pausesAge, "the type is paused")
+		}
+		return next.Deliver(ctx, d)
+	})
+}
+
+// paused reports whether a type is paused. If the database does not answer, the last answer is used.
+func (i *inlet) paused(ctx context.Context, eventType string) bool {
+	i.pauses.mu.Lock()
+	defer i.pauses.mu.Unlock()
+	if time.Since(i.pauses.asked) >= pausesAge {
+		if types, err := i.Paused(ctx); err == nil {
+			i.pauses.types = types
+		}
+		i.pauses.asked = time.Now()
+	}
+	return slices.ContainsFunc(i.pauses.types, func(p almanac.Pause) bool { return p.EventType == eventType })
+}
+
 // keep stores messages for the next claim of their types.
 func (i *inlet) keep(messages []*message) {
 	i.mu.Lock()
@@ -153,11 +189,13 @@ type Worker struct{ scheduler almanac.Scheduler }
 // with the settings.
 func NewWorker(s Settings, options ...almanac.Option) (*Worker, error) {
 	s, err := s.checked()
+	i := newInlet(s)
 	var repository almanac.Repository
 	if s.Repository != nil {
-		repository = newInlet(s)
+		repository = i
 	}
-	options = slices.Concat(options, []almanac.Option{almanac.WithLease(s.Lease), almanac.WithLogger(s.Log), almanac.WithLookAhead(0)})
+	options = slices.Concat([]almanac.Option{almanac.WithMiddleware(i.unlessPaused)}, options,
+		[]almanac.Option{almanac.WithLease(s.Lease), almanac.WithLogger(s.Log), almanac.WithLookAhead(0)})
 	scheduler, wrong := almanac.NewScheduler(repository, s.Registry, options...)
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, err

@@ -204,12 +204,11 @@ func all(ctx context.Context, batch jetstream.MessageBatch) ([]jetstream.Msg, er
 }
 
 // tokens returns the lease tokens of all messages in the stream.
-func (l *line) tokens(ctx context.Context) (map[uuid.UUID]bool, error) {
+func (l *line) tokens(ctx context.Context) (found []uuid.UUID, err error) {
 	s, err := l.known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[uuid.UUID]bool)
 	for next := uint64(1); ; {
 		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(l.Prefix+".*"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -220,7 +219,7 @@ func (l *line) tokens(ctx context.Context) (map[uuid.UUID]bool, error) {
 			return nil, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
 		}
 		if lease, err := uuid.Parse(m.Header.Get(headerToken)); err == nil {
-			found[lease] = true
+			found = append(found, lease)
 		}
 		next = m.Sequence + 1
 	}

@@ -2,6 +2,7 @@ package almanacjetstream
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,12 +50,13 @@ func TestEachTypeHasASubjectOfItsOwn(t *testing.T) {
 // renewals is a repository that records renewals.
 type renewals struct {
 	almanac.Repository
-	tokens []uuid.UUID
+	tokens []uuid.UUID // of the last call
+	lost   []uuid.UUID // hold no event
 }
 
 func (r *renewals) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
 	r.tokens = tokens
-	return tokens, nil
+	return slices.DeleteFunc(slices.Clone(tokens), func(t uuid.UUID) bool { return slices.Contains(r.lost, t) }), nil
 }
 
 func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
@@ -101,6 +103,16 @@ func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
 	require.NoError(t, stream.DeleteMsg(t.Context(), 1))
 	require.NoError(t, o.renewWaiting(t.Context()))
 	require.Equal(t, []uuid.UUID{again.LeaseToken}, notes.tokens, "what is gone is not held for ever")
+
+	expired, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		taken := uuid.New() // by a worker, at once
+		o.waiting.add(taken)
+		notes.lost = append(notes.lost, taken)
+		require.Error(t, o.renewWaiting(expired))
+		require.ElementsMatch(t, []uuid.UUID{again.LeaseToken, taken}, notes.tokens, "looks that are cut short")
+	}
 
 	s.Shutdown()
 	notes.tokens = nil
