@@ -41,7 +41,7 @@ type Settings struct {
 	// to 1,000. The default is 10.
 	Ahead int
 	// Past is for how long an event stays in the calendar after its instant. The default is
-	// 30 days.
+	// 30 days. Of stored events, the calendar has at most the 1,000 that were created last.
 	Past time.Duration
 	// Refresh is how often calendar programs should read the calendar again, at least a
 	// minute. Programs may keep the calendar for as long. The default is 6 hours.
@@ -115,10 +115,16 @@ func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := f.stored(ctx, almanac.And{almanac.ForUser(u.ID), almanac.DueBetween{From: now.Add(-f.settings.Past)}})
+	var types almanac.Or
+	for _, t := range f.settings.Types {
+		types = append(types, almanac.OfType(t))
+	}
+	spec := almanac.And{almanac.ForUser(u.ID), types, almanac.DueBetween{From: now.Add(-f.settings.Past)}}
+	found, err := f.reader.Find(ctx, spec, almanac.Page{Limit: 1000, Order: almanac.NewestFirst})
 	if err != nil {
 		return nil, err
 	}
+	stored := found.Items
 	shown, err := f.ahead(ctx, u, stored)
 	if err != nil {
 		return nil, err
@@ -138,19 +144,6 @@ func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(uid(a), uid(b)))
 	})
 	return f.write(u, shown), nil
-}
-
-// stored returns every event that matches a spec.
-func (f *Feed) stored(ctx context.Context, spec almanac.Spec) ([]almanac.Event, error) {
-	var all []almanac.Event
-	page := almanac.Page{Limit: 1000}
-	for {
-		found, err := f.reader.Find(ctx, spec, page)
-		if all = append(all, found.Items...); err != nil || found.Next == "" {
-			return all, err
-		}
-		page.After = found.Next
-	}
 }
 
 // ahead returns the occurrences that are owed to u after the stored events of their series,
@@ -188,7 +181,7 @@ func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event
 // owes reports whether events of a type are in the calendar of u.
 func (f *Feed) owes(u almanac.User, eventType string) bool {
 	h, err := f.registry.Handler(eventType)
-	if err != nil || !slices.Contains(f.settings.Types, eventType) {
+	if err != nil {
 		return false
 	}
 	if c, able := h.(almanac.Configurer); able && c.Settings().OverrideOptOuts {

@@ -192,25 +192,36 @@ func TestSettingsChooseTypesSummariesAndThePast(t *testing.T) {
 	require.Contains(t, all[0]["SUMMARY"], "Ada 2027-01-13")
 }
 
-// In short pages, nothing is lost.
-func TestEveryPageIsRead(t *testing.T) {
+// However many events a user has: one page is read, of the newest events, without other types.
+func TestOnePageOfTheNewestEventsIsRead(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, daily("DAILY", almanac.Execution{}))
+	s := newStage(t, daily("DAILY", almanac.Execution{}), daily("HIDDEN", almanac.Execution{}))
 	ada := s.ada(t)
 	for range 5 {
 		s.pass(t, 24*time.Hour)
 	}
-	want := entries(t, s.feed(t, icalendar.Settings{}), ada)
-	f, err := icalendar.New(s, shortPages{s.store}, s.registry, icalendar.Settings{})
+	reader := &shortPages{Reader: s.store}
+	f, err := icalendar.New(s, reader, s.registry, icalendar.Settings{Types: []string{"DAILY"}, Ahead: 1})
 	require.NoError(t, err)
-	require.Equal(t, want, entries(t, f, ada))
+
+	require.Equal(t, []string{"20270114T140000Z", "20270115T140000Z"}, column(entries(t, f, ada), "DTSTART"))
+	require.Len(t, reader.found, 2)
+	for _, e := range reader.found {
+		require.Equal(t, "DAILY", e.Type)
+	}
 }
 
-type shortPages struct{ icalendar.Reader }
+// shortPages is a reader whose pages have two events. It records them.
+type shortPages struct {
+	icalendar.Reader
+	found []almanac.Event
+}
 
-func (r shortPages) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
-	page.Limit = 1
-	return r.Reader.Find(ctx, spec, page)
+func (r *shortPages) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
+	page.Limit = 2
+	found, err := r.Reader.Find(ctx, spec, page)
+	r.found = append(r.found, found.Items...)
+	return found, err
 }
 
 func TestSeriesOfOneHandlerAreApart(t *testing.T) {

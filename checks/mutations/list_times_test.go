@@ -211,7 +211,7 @@ var surroundings = []mutation{
 	{
 		promise: "a user's events as a calendar (iCalendar), to which calendar programs subscribe", in: readme,
 		file: "icalendar/feed.go",
-		old:  "almanac.And{almanac.ForUser(u.ID), almanac.DueBetween", new: "almanac.And{almanac.DueBetween",
+		old:  "almanac.And{almanac.ForUser(u.ID), types,", new: "almanac.And{types,",
 		test: "icalendar TestCalendarHasNoEventOfOtherUsers",
 	},
 	{
