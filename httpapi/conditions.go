@@ -79,7 +79,7 @@ func (a *api) expected(r *http.Request, id uuid.UUID, c conditions) (version int
 	if a.mustMatch && c.match == nil {
 		return 0, newProblem(http.StatusPreconditionRequired, "the request must say by If-Match which version it is for")
 	}
-	if c == (conditions{}) {
+	if c.noneMatch == nil && (c.match == nil || c.match.any) { // the change itself finds out whether there is a user
 		return 0, nil
 	}
 	u, err := a.reader.User(r.Context(), id)
@@ -88,9 +88,6 @@ func (a *api) expected(r *http.Request, id uuid.UUID, c conditions) (version int
 	}
 	if !c.allow(u) {
 		return 0, preconditionFailed()
-	}
-	if c.noneMatch == nil && c.match.any {
-		return 0, nil
 	}
 	return u.Version, nil
 }

@@ -123,7 +123,7 @@
 //	GET    /users                 ?name= email= externalId= limit= cursor= → 200 {users, nextCursor}
 //	GET    /users/{id}            → 200 {user}
 //	GET    /users/{id}/events     ?status= type= zone= from= until= reason= order= limit= cursor= → 200 {events, nextCursor}
-//	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete}
+//	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete, leftOut}
 //	POST   /users/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
 //	POST   /users/{id}/opt-in     the same → 200 {user, reschedule}
 //	GET    /events                ?user= and the parameters of /users/{id}/events → 200 {events, nextCursor}

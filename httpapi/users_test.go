@@ -306,7 +306,7 @@ func TestDeleteErasesNowOrWhenTheLastDeliveryHasEnded(t *testing.T) {
 		"":           {1, http.StatusNoContent},
 		"?erase=now": {0, http.StatusNotFound},
 	} {
-		s := open(t)
+		s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.RequireIfMatch())
 		user, event := s.create(grace)
 		stored, err := s.repository.Event(t.Context(), uuid.MustParse(event["id"].(string)))
 		require.NoError(t, err)
@@ -317,15 +317,16 @@ func TestDeleteErasesNowOrWhenTheLastDeliveryHasEnded(t *testing.T) {
 		path := "/user/" + user["id"].(string)
 
 		for _, wrong := range []string{"?erase=later", "?erase=", "?erase=now&erase=now", "?Erase=now"} {
-			s.problem(s.send("DELETE", path+wrong, ""), http.StatusBadRequest)
+			s.problem(s.send("DELETE", path+wrong, "", "If-Match: *"), http.StatusBadRequest)
 		}
 		require.Equal(t, http.StatusOK, s.send("GET", path, "").status, "nothing was done")
-		require.Equal(t, http.StatusNoContent, s.send("DELETE", path+query, "").status)
+		require.Equal(t, http.StatusNoContent, s.send("DELETE", path+query, "", `If-Match: "1"`).status)
 		s.problem(s.send("GET", path, ""), http.StatusNotFound)
 		n, err := s.repository.Count(t.Context(), nil)
 		require.NoError(t, err)
 		require.Equal(t, tt.left, n, query)
-		require.Equal(t, tt.again, s.send("DELETE", path+"?erase=now", "").status, query)
+		require.Equal(t, http.StatusPreconditionRequired, s.send("DELETE", path+"?erase=now", "").status, query)
+		require.Equal(t, tt.again, s.send("DELETE", path+"?erase=now", "", "If-Match: *").status, query)
 	}
 }
 
