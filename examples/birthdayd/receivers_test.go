@@ -96,5 +96,14 @@ func TestBackfillStoresWhatExistingUsersLack(t *testing.T) {
 	require.Equal(t, 0, filled.wait())
 	require.Equal(t, "ANNIVERSARY: 1 events stored for 1 users, 0 refused\nBIRTHDAY: 0 events stored for 1 users, 0 refused\n", filled.out.String())
 	require.Len(t, p.series(event), 2)
+
+	status, answer = p.send("POST", "/user", newborn(`{"left":"soon"}`))
+	require.Equal(t, http.StatusCreated, status, answer)
+	refused := begin(t, append(flags, "-anniversary", "left", "-backfill")...)
+	require.Equal(t, 1, refused.wait())
+	require.Contains(t, refused.out.String(), "ANNIVERSARY: 0 events stored for 2 users, 1 refused\nBIRTHDAY: ", "other types go on")
+	user := answer["user"].(map[string]any)["id"].(string)
+	require.Contains(t, refused.log.String(), "ANNIVERSARY: refused "+user+": ")
+	require.Contains(t, refused.log.String(), "1 users refused")
 	require.Equal(t, 0, p.stop())
 }

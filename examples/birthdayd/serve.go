@@ -267,15 +267,26 @@ func pass(ctx context.Context, c config, std streams) error {
 	})
 }
 
-// backfill stores the events that existing users lack, and prints how many for each type.
+// shownRefusals is how many refused users of each type a backfill prints.
+const shownRefusals = 100
+
+// backfill stores the events that existing users lack, and prints how many for each type. It
+// returns an error if users were refused.
 func backfill(ctx context.Context, c config, std streams) error {
 	return briefly(ctx, c, std, func(scheduler almanac.Scheduler, registry almanac.Registry) error {
+		refused := 0
 		for _, t := range registry.EventTypes() {
 			did, err := scheduler.Backfill(ctx, t, almanac.BackfillOptions{})
 			fmt.Fprintf(std.out, "%s: %d events stored for %d users, %d refused\n", t, did.Events, did.Users, len(did.Refused))
-			if err != nil {
+			for _, r := range did.Refused[:min(len(did.Refused), shownRefusals)] {
+				fmt.Fprintf(std.err, "%s: refused %s: %v\n", t, r.UserID, r.Err)
+			}
+			if refused += len(did.Refused); err != nil {
 				return err
 			}
+		}
+		if refused > 0 {
+			return fmt.Errorf("%d users refused", refused)
 		}
 		return nil
 	})
