@@ -184,6 +184,9 @@ func (d *dashboard) changeEventPage(r *request) (answer, error) {
 	}
 	id, err := d.changeEvent(r.Context(), kind, e, c)
 	if why := refusalOf(kind, err); why != "" {
+		if errors.As(err, new(*almanac.SuccessorError)) { // the viewer does not see what the handler says
+			d.log.ErrorContext(r.Context(), "Dashboard request failed", slog.String("route", r.Pattern), slog.Any("error", err))
+		}
 		return answer{title: "Nothing was changed", template: "result", status: http.StatusConflict, data: resultData{
 			Stopped: why, Back: r.root + "events/" + e.ID.String(), BackText: "Back to the event",
 		}}, nil
@@ -216,6 +219,10 @@ func (d *dashboard) changeEvent(ctx context.Context, kind *operationKind, e alma
 func refusalOf(kind *operationKind, err error) string {
 	var state *almanac.InvalidStateTransitionError
 	switch {
+	case errors.Is(err, calendar.ErrRejectedWallTime):
+		return "The policy reject refuses the next occurrence of the series. End the series to cancel this event alone."
+	case errors.As(err, new(*almanac.SuccessorError)): // before the others: the error of a handler may wrap any of them
+		return "The next event of the series cannot be planned. End the series to cancel this event alone."
 	case errors.As(err, &state):
 		return stateRefused(kind, state.From)
 	case errors.Is(err, almanac.ErrOptimisticLock):
@@ -224,8 +231,6 @@ func refusalOf(kind *operationKind, err error) string {
 		return "The event was requeued before. Requeue the event that repeats it."
 	case errors.Is(err, almanac.ErrOptedOut):
 		return "The user has opted out of events of this type. Force requeues the event nevertheless."
-	case errors.Is(err, calendar.ErrRejectedWallTime):
-		return "The policy reject refuses the next occurrence of the series. End the series to cancel this event alone."
 	case errors.Is(err, almanac.ErrLocked):
 		return "Another transaction changes this user. Try again in a moment."
 	case errors.Is(err, almanac.ErrUnsupportedEventType):

@@ -133,6 +133,10 @@ func TestRefusalsOfTheSchedulerAreSentences(t *testing.T) {
 	for _, err := range []error{almanac.ErrLocked, &almanac.UnsupportedEventTypeError{}, &almanac.NotFoundError{}, almanac.ErrExists, almanac.ErrOptedOut} {
 		require.NotEmpty(t, refusalOf(kindOf("cancel"), err))
 	}
+	for _, cause := range []error{errors.New("no plan"), almanac.ErrNotFound, almanac.ErrExists, &almanac.InvalidStateTransitionError{}} {
+		err := &almanac.SuccessorError{Err: cause} // a handler may say anything
+		require.Contains(t, refusalOf(kindOf("cancel"), err), "The next event of the series cannot be planned.")
+	}
 	require.Contains(t, refusalOf(kindOf("run-now"), &almanac.InvalidStateTransitionError{From: almanac.Pending}), "claimed before it was due")
 	require.Empty(t, refusalOf(kindOf("cancel"), errors.New("connection refused")))
 	require.Empty(t, refusalOf(kindOf("cancel"), nil))

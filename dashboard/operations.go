@@ -62,7 +62,8 @@ type operationSteps struct {
 	more    bool           // whether the viewer was told that more events match
 	last    uuid.UUID      // the last event that was confirmed
 	after   almanac.Cursor // of the page with which the next step begins
-	at      uuid.UUID      // the event after which it begins; zero for the first step
+	begun   bool           // whether this is not the first step
+	at      uuid.UUID      // the event after which this step begins; zero if none was changed or refused
 	Tried   int
 	Changed int
 	Refused int
@@ -161,7 +162,7 @@ func previewOf(f operationForm, w operationWish, found ops.OperateResult) *opera
 // fields returns the steps as hidden fields.
 func (s operationSteps) fields() []field {
 	all := []field{{"seen", strconv.Itoa(s.Seen)}, {"more", strconv.FormatBool(s.more)}, {"last", s.last.String()}}
-	if s.at == uuid.Nil {
+	if !s.begun {
 		return all
 	}
 	return append(all, field{"after", string(s.after)}, field{"at", s.at.String()}, field{"tried", strconv.Itoa(s.Tried)},
@@ -188,7 +189,7 @@ func operationStepsOf(form url.Values) (s operationSteps, bad []string) {
 	s.last, _ = uuid.Parse(form.Get("last"))
 	if text := form.Get("at"); text != "" {
 		at, err := uuid.Parse(text)
-		s.at, failed = at, errors.Join(failed, err)
+		s.begun, s.at, failed = true, at, errors.Join(failed, err)
 	}
 	_, _, err := almanac.Page{After: s.after}.Bounds()
 	if failed = errors.Join(failed, err); failed != nil || s.last == uuid.Nil || s.Tried > s.Seen {
@@ -214,7 +215,7 @@ func (d *dashboard) operatePage(r *request) (answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), operationLimit)
 	defer cancel()
-	if s.at == uuid.Nil && !s.more {
+	if !s.begun && !s.more {
 		found, err := ops.Operate(ctx, d.scheduler, w.kind.Name, w.filter, ops.OperateOptions{DryRun: true, Limit: tolerated(s.Seen) + 1})
 		if err != nil {
 			return answer{}, err
@@ -226,7 +227,7 @@ func (d *dashboard) operatePage(r *request) (answer, error) {
 			return data.answer(http.StatusConflict), nil
 		}
 	}
-	s.until = began.Add(operationWork)
+	s.begun, s.until = true, began.Add(operationWork)
 	return d.operateStep(ctx, r, operationAsked{f, w}, s)
 }
 
@@ -258,10 +259,7 @@ func (d *dashboard) operateStep(ctx context.Context, r *request, asked operation
 		data.Refusals, data.Unlisted = refusals[:refusalsShown], len(refusals)-refusalsShown
 	}
 	if err != nil {
-		p, complete := problemOf(r, err)
-		if data.Stopped = p.detail; !complete {
-			d.log.ErrorContext(ctx, "Dashboard operation stopped", slog.String("route", r.Pattern), slog.Any("error", err))
-		}
+		data.Stopped = d.stopped(r, err)
 	}
 	if !done {
 		data.Next = append(f.fields(), s.fields()...)
@@ -269,25 +267,44 @@ func (d *dashboard) operateStep(ctx context.Context, r *request, asked operation
 	return answer{title: w.kind.Verb + ": result", template: "result", data: data}, nil
 }
 
+// stopped says why a change ended early.
+func (d *dashboard) stopped(r *request, err error) string {
+	p, complete := problemOf(r, err)
+	if !complete {
+		d.log.ErrorContext(r.Context(), "Dashboard operation stopped", slog.String("route", r.Pattern), slog.Any("error", err))
+	}
+	return p.detail
+}
+
 // operateUntil changes the events from a position on, in order of creation, until the last
 // one that was confirmed. Events that the operation itself stores come after that. So
 // neither they nor an event that was changed are taken twice, as they would be if each step
-// began with the first match. Done means that no step is left. After an error, the next step
-// begins with the event that failed.
+// began with the first match. Events that were requeued before are left out and not counted,
+// as in the preview. Done means that no step is left. After an error, the next step begins
+// with the event that failed.
 func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operationSteps) (refusals []refusal, done bool, err error) {
 	picked := append(almanac.And{almanac.InStatus(w.kind.of)}, w.filter...)
 	begin := s.Tried
 	for s.Tried < s.Seen {
+		if !d.now().Before(s.until) { // the preview took long, or all events of the last page were left out
+			return refusals, false, nil
+		}
 		found, err := d.reader.Find(ctx, picked, almanac.Page{Limit: operationPage, After: s.after})
 		if err != nil {
 			return refusals, false, err
+		}
+		var requeued []uuid.UUID
+		if w.kind.Name == ops.Requeue {
+			if requeued, err = d.scheduler.Repository().Requeued(ctx, found.Items); err != nil {
+				return refusals, false, err
+			}
 		}
 		for _, e := range found.Items {
 			switch {
 			case s.Tried >= s.Seen || bytes.Compare(e.ID[:], s.last[:]) > 0:
 				return refusals, true, nil
-			case bytes.Compare(e.ID[:], s.at[:]) <= 0:
-				continue // of a page that the step before began
+			case bytes.Compare(e.ID[:], s.at[:]) <= 0, slices.Contains(requeued, e.ID):
+				continue // of a page that the step before began, or requeued before
 			case s.Tried-begin >= operationStep || !d.now().Before(s.until):
 				return refusals, false, nil
 			}

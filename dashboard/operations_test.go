@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -374,8 +377,9 @@ func TestOnlyPermittedOperationsAreOffered(t *testing.T) {
 // searching is a scheduler on a repository that takes a while to find events.
 type searching struct {
 	almanac.Scheduler
-	takes atomic.Int64 // nanoseconds
-	calls atomic.Int32
+	takes    atomic.Int64 // nanoseconds that Find takes
+	requeued atomic.Int64 // nanoseconds that Requeued takes
+	calls    atomic.Int32
 }
 
 func (s *searching) Repository() almanac.Repository {
@@ -441,4 +445,129 @@ func TestALongDryRunSaysThatItIsUnderWay(t *testing.T) {
 		require.Contains(t, body, "Looking for")
 		time.Sleep(operationLimit)
 	})
+}
+
+func TestARequeueLeavesOutWhatWasRequeuedBefore(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for _, e := range h.createUsers(t, 130) {
+		h.failEvent(t, e, "gone")
+	}
+	const path = "/operations?operation=requeue&type=BIRTHDAY&limit=120"
+	_, body := h.get(t, path)
+	first := formOf(body)
+	for _, again := range []string{"120", "10"} { // more than a page is left out the second time
+		_, body = h.get(t, path)
+		form := formOf(body)
+		require.Equal(t, again, form.Get("seen"))
+		_, body = h.post(t, "/operations", form)
+		require.Contains(t, body, "<dd>"+again+" events are requeued</dd>")
+		require.Contains(t, body, "<dt>Refused</dt><dd>0 events</dd>")
+	}
+	require.Equal(t, 130, h.count(t, almanac.InStatus(almanac.Pending)))
+	_, body = h.post(t, "/operations", first) // sent twice
+	require.Contains(t, body, "<dd>0 events are requeued</dd>")
+	require.NotContains(t, body, "Continue")
+	require.Equal(t, 130, h.count(t, almanac.InStatus(almanac.Pending)))
+}
+
+// Requeued is slow, so that a step ends among events that it leaves out.
+func (r *slowRepository) Requeued(ctx context.Context, events []almanac.Event) ([]uuid.UUID, error) {
+	time.Sleep(time.Duration(r.slow.requeued.Load()))
+	return r.Repository.Requeued(ctx, events)
+}
+
+// slowFinder is a reader that takes a while to find events.
+type slowFinder struct {
+	Reader
+	takes time.Duration
+}
+
+func (f slowFinder) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
+	time.Sleep(f.takes)
+	if err := ctx.Err(); err != nil {
+		return almanac.List[almanac.Event]{}, err
+	}
+	return f.Reader.Find(ctx, spec, page)
+}
+
+// A step that has no time for an event still brings the operation forward.
+func TestAStepWithoutTimeGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before         int           // how many events were requeued before
+		find, requeued time.Duration // how long the calls take
+		steps          int
+	}{
+		"after a slow preview":            {0, 7 * time.Second, 0, 2},
+		"among events that it leaves out": {100, 0, 3500 * time.Millisecond, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t)
+			var failed []almanac.Event
+			for _, e := range h.createUsers(t, c.before+3) {
+				failed = append(failed, h.failEvent(t, e, "gone"))
+			}
+			slices.SortFunc(failed, func(a, b almanac.Event) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+			for _, e := range failed[:c.before] {
+				_, err := h.scheduler.Requeue(t.Context(), e.ID, almanac.ForceOptions{})
+				require.NoError(t, err)
+			}
+			slow := &searching{Scheduler: h.scheduler}
+			made, err := New(slow, slowFinder{h.repository, c.find / 4}, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+			require.NoError(t, err)
+			h.Handler = made
+			_, body := h.get(t, "/operations?operation=requeue&type=BIRTHDAY")
+			slow.takes.Store(int64(c.find))
+			slow.requeued.Store(int64(c.requeued))
+			for step := range c.steps {
+				begin := time.Now()
+				form := formOf(body)
+				form.Set("more", strconv.FormatBool(c.before > 0)) // then nothing is looked at beforehand
+				var status int
+				status, body = h.post(t, "/operations", form)
+				require.Equal(t, http.StatusOK, status, name)
+				require.LessOrEqual(t, time.Since(begin), operationLimit, name)
+				require.Equal(t, step < c.steps-1, strings.Contains(body, "Continue"), "%s: step %d", name, step)
+			}
+			require.Contains(t, body, "3 of 3 events looked at.", name)
+			require.Contains(t, body, "<dd>3 events are requeued</dd>", name)
+		})
+	}
+}
+
+// One event whose successor cannot be planned does not stop the others.
+func TestAnOperationGoesOnPastAPlanThatFails(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	var log bytes.Buffer
+	events := h.createUsers(t, 5)
+	made, err := New(unplannable{h.scheduler, events[2].ID}, h.repository, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	h.Handler = made
+	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY")
+	_, body = h.post(t, "/operations", formOf(body))
+	const why = "The next event of the series cannot be planned. End the series to cancel this event alone."
+	require.Contains(t, body, "<dd>4 events are cancelled</dd>")
+	require.Contains(t, body, why)
+
+	status, body := h.post(t, "/events/"+events[2].ID.String()+"/cancel", url.Values{})
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, why)
+	require.NotContains(t, body, "no plan")
+	require.Contains(t, log.String(), "no plan", "the log says what the handler says")
+	require.Equal(t, http.StatusSeeOther, h.send(t, http.MethodPost, "/events/"+events[2].ID.String()+"/cancel", url.Values{"endSeries": {"true"}}).Code)
+}
+
+// unplannable is a scheduler that cannot plan what follows an event.
+type unplannable struct {
+	almanac.Scheduler
+	id uuid.UUID
+}
+
+func (s unplannable) Cancel(ctx context.Context, id uuid.UUID, o almanac.CancelOptions) (almanac.CancelResult, error) {
+	if id == s.id && !o.EndSeries {
+		return almanac.CancelResult{}, &almanac.SuccessorError{EventID: id, Err: errors.New("no plan")}
+	}
+	return s.Scheduler.Cancel(ctx, id, o)
 }
