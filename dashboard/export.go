@@ -51,6 +51,7 @@ func (d *dashboard) export(w http.ResponseWriter, r *request, f eventFilter, par
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exportLimit)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
+	r.Request = r.WithContext(ctx) // permissions may use it
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="events.csv"`)
 	control := http.NewResponseController(w)

@@ -6,8 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -78,6 +80,24 @@ func TestAnExportSaysThatItWasCut(t *testing.T) {
 	require.Len(t, rows, exportMost+1)
 	require.Equal(t, "The export ends here: it looks at 100,000 events at most. Narrow the filter.", rows[exportMost][0])
 	require.Equal(t, exportMost/lookedAtOnce, calls)
+}
+
+// An export may take longer than a page, also when permissions use the context of the request.
+func TestAnExportGivesPermissionsItsOwnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, WithPermissions(func(r *http.Request, a Action, user uuid.UUID) (bool, error) {
+			if a == SeePayloads && user != uuid.Nil {
+				time.Sleep(time.Second) // a look-up in a directory
+			}
+			return true, r.Context().Err()
+		}))
+		for _, e := range h.createUsers(t, 20) {
+			h.failEvent(t, e, "gone")
+		}
+		_, body := h.get(t, "/events.csv?status=FAILED")
+		require.Len(t, rowsOf(t, body), 20)
+	})
 }
 
 func TestAnExportOfADatabaseThatStopsSaysSo(t *testing.T) {

@@ -25,6 +25,11 @@ type pausesData struct {
 	pending map[string]ops.Count // by type
 }
 
+// paused reports whether a type is paused.
+func (p pausesData) paused(eventType string) bool {
+	return slices.ContainsFunc(p.Paused, func(one almanac.Pause) bool { return one.EventType == eventType })
+}
+
 // PendingOf says how many events of a type are pending.
 func (p pausesData) PendingOf(eventType string) string {
 	if p.pending == nil {
@@ -49,14 +54,16 @@ func (d *dashboard) pausesPage(r *request) (answer, error) {
 		}
 	}
 	a, err := d.pausesAnswer(r, "", nil)
+	if err != nil {
+		return answer{}, err
+	}
 	switch done, eventType := asked.Get("done"), asked.Get("type"); {
-	case typeSentence(eventType) != "":
-	case done == "paused":
+	case done == "paused" && a.data.(pausesData).paused(eventType):
 		a.notice = "Events of type " + eventType + " are paused. Due events wait."
-	case done == "resumed":
+	case done == "resumed" && slices.Contains(a.data.(pausesData).Others, eventType):
 		a.notice = "Events of type " + eventType + " are delivered again, oldest first."
 	}
-	return a, err
+	return a, nil
 }
 
 func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (answer, error) {
@@ -76,7 +83,7 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 		if one.Status == almanac.Pending {
 			data.pending[one.Type] = one.Count
 		}
-		if !slices.Contains(data.Others, one.Type) && !slices.ContainsFunc(data.Paused, func(p almanac.Pause) bool { return p.EventType == one.Type }) {
+		if !slices.Contains(data.Others, one.Type) && !data.paused(one.Type) {
 			data.Others = append(data.Others, one.Type)
 		}
 	}

@@ -98,6 +98,19 @@ func TestAFormOfAPauseIsChecked(t *testing.T) {
 	require.NotContains(t, body, "<script>\u202e")
 }
 
+// A link cannot say that a type is paused, or resumed, which is not.
+func TestANoticeOfAPauseSaysOnlyWhatIsTrue(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUser(t, ada())
+	h.waitForNumbers(t)
+	require.NoError(t, h.scheduler.Pause(t.Context(), "ANNIVERSARY"))
+	for _, link := range []string{"done=paused&type=BIRTHDAY", "done=resumed&type=ANNIVERSARY", "done=resumed&type=UNKNOWN", "done=paused&type=", "done=x&type=BIRTHDAY"} {
+		_, body := h.get(t, "/pauses?"+link)
+		require.NotContains(t, body, `class="alert good"`, link)
+	}
+}
+
 // countedPauses counts the queries of pauses.
 type countedPauses struct {
 	almanac.Scheduler

@@ -40,7 +40,7 @@ type crawling struct {
 }
 
 // crawl follows every link of every page that it finds, from the first pages on. It fails if
-// a link is not relative, leaves the prefix, or reaches nothing.
+// a link is not relative, leaves the prefix, reaches nothing, or says something that its page ignores.
 func crawl(t *testing.T, handler http.Handler, prefix string, way crawling, first ...string) map[string]bool {
 	t.Helper()
 	const most = 500 // pages, and more kinds of them are not found by then
@@ -64,6 +64,9 @@ func crawl(t *testing.T, handler http.Handler, prefix string, way crawling, firs
 		require.True(t, w.Code < 400 || w.Code == http.StatusNotFound && (way.missing(path) || strings.HasPrefix(path, "/nothing")), "%d for %s", w.Code, queue[0])
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 			continue
+		}
+		if w.Code == http.StatusOK && !at.Query().Has("done") {
+			requireFields(t, at, w.Body.String())
 		}
 		for _, link := range links.FindAllStringSubmatch(w.Body.String(), -1) {
 			to := follow(t, at, html.UnescapeString(link[4]), prefix)
@@ -90,6 +93,16 @@ func follow(t *testing.T, at *url.URL, link, prefix string) string {
 		rest += "?" + to.RawQuery
 	}
 	return rest
+}
+
+// requireFields fails if a page does not use a part of its query: it has neither a field of that name
+// nor a field with that value.
+func requireFields(t *testing.T, at *url.URL, body string) {
+	t.Helper()
+	for name, values := range at.Query() {
+		known := strings.Contains(body, ` name="`+name+`"`) || strings.Contains(body, ` value="`+html.EscapeString(values[0])+`"`)
+		require.True(t, known, "%s ignores %s", at, name)
+	}
 }
 
 // requireRoute fails if there is no form at an address. A form without fields is refused, or
