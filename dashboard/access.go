@@ -56,8 +56,8 @@ func AllowAll() Option {
 // name a page would show.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each
-// change is checked again when it is made. An error is answered 500. The function must be
-// safe for concurrent use.
+// change is checked again when it is made. An error is logged and answered 503. The function
+// must be safe for concurrent use.
 //
 // By default a viewer who is let in may do everything except [SeeNames] and [SeePayloads].
 func WithPermissions(may func(r *http.Request, a Action, user uuid.UUID) (bool, error)) Option {

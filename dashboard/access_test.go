@@ -210,11 +210,18 @@ func TestWithoutAuthenticationNothingIsShown(t *testing.T) {
 
 func TestAnErrorOfPermissionsIsAFailure(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, WithPermissions(func(*http.Request, Action, uuid.UUID) (bool, error) { return true, errors.New("directory is down") }))
-	for _, path := range []string{"/", "/operations", "/pauses"} {
-		w := h.send(t, http.MethodGet, path, nil)
-		require.Equal(t, http.StatusServiceUnavailable, w.Code, path)
-		require.NotContains(t, w.Body.String(), "directory")
+	for _, failure := range []error{errors.New("directory is down"), &almanac.NotFoundError{Kind: "directory"}} {
+		var log bytes.Buffer
+		h := newHost(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			WithPermissions(func(*http.Request, Action, uuid.UUID) (bool, error) { return true, failure }))
+		for _, path := range []string{"/", "/operations", "/pauses"} {
+			log.Reset()
+			w := h.send(t, http.MethodGet, path, nil)
+			require.Equal(t, http.StatusServiceUnavailable, w.Code, path)
+			require.Contains(t, w.Body.String(), "A permission could not be checked. Try again in a moment.")
+			require.NotContains(t, w.Body.String(), "directory")
+			require.Contains(t, log.String(), "directory")
+		}
 	}
 }
 

@@ -43,8 +43,9 @@ func WithName(name string) Option { return func(d *dashboard) { d.name = name } 
 
 // WithLogger sets the logger. Each change that a viewer makes is a line at Info, with the
 // principal, the action, and ids. An operation on many events is a line for each step, with
-// numbers. Failures are lines at Error with the route. No line has
-// names, addresses, payloads or queries. The default is [slog.Default].
+// numbers. Failures are lines at Error, with the route of a request that failed. If the shared
+// numbers cannot be read, there is one line at Error, and one at Info when they are read again.
+// No line has names, addresses, payloads or queries. The default is [slog.Default].
 func WithLogger(log *slog.Logger) Option { return func(d *dashboard) { d.log = log } }
 
 // WithMonitor shows what a [Monitor] has measured in this process: lateness, rates, and the
@@ -104,7 +105,7 @@ func New(scheduler almanac.Scheduler, reader Reader, options ...Option) (http.Ha
 			return bounded(ctx, slots, func(ctx context.Context) ([]ops.AuditStep, error) { return trail(ctx, id) })
 		}
 	}
-	d.numbers = &numbers{read: d.readNumbers, now: d.now}
+	d.numbers = &numbers{read: d.readNumbers, now: d.now, log: d.log}
 	d.route()
 	return d, nil
 }

@@ -41,6 +41,12 @@ func newHost(t *testing.T, options ...Option) host {
 	return host{h, repository, scheduler}
 }
 
+// sqlError is an error with which a database answers, as a driver returns it.
+type sqlError string
+
+func (e sqlError) Error() string    { return "SQLSTATE " + string(e) + " about 10.0.0.7" }
+func (e sqlError) SQLState() string { return string(e) }
+
 // get returns the status and the body of a page.
 func (h host) get(t *testing.T, path string) (int, string) {
 	t.Helper()

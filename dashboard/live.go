@@ -121,7 +121,7 @@ func (d *dashboard) push(ctx context.Context, s *stream, raw *http.Request, prin
 			d.log.ErrorContext(ctx, "Dashboard stream failed", slog.String("page", raw.URL.Query().Get("page")), slog.Any("error", err))
 		}
 		s.offline = true
-		return s.send("offline", []byte("The database does not answer."))
+		return s.send("offline", []byte(causeOf(err)))
 	}
 	s.offline = false
 	body, err := d.render(r, a, "live")

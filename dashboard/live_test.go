@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -245,6 +246,17 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
+// A stream whose page cannot be rendered ends. The log says why.
+func TestAStreamThatCannotBeRenderedIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	d := newHost(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Handler.(*dashboard)
+	raw := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/live?page=now", nil)
+	err := d.push(t.Context(), new(stream), raw, "", func(*request) (answer, error) { return answer{template: "now", data: 7}, nil })
+	require.Error(t, err)
+	require.Contains(t, log.String(), "Dashboard page failed")
+}
+
 func TestHeadDoesNotHoldAStream(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -254,7 +266,7 @@ func TestHeadDoesNotHoldAStream(t *testing.T) {
 // brokenPauses is a scheduler that cannot list pauses, or panics.
 type brokenPauses struct {
 	almanac.Scheduler
-	how atomic.Int32 // 0 works, 1 fails, 2 panics
+	how atomic.Int32 // 0 works, 1 fails, 2 panics, 3 is refused
 }
 
 func (b *brokenPauses) Paused(ctx context.Context) ([]almanac.Pause, error) {
@@ -263,6 +275,8 @@ func (b *brokenPauses) Paused(ctx context.Context) ([]almanac.Pause, error) {
 		return nil, errors.New("connection refused")
 	case 2:
 		panic("ada@example.com")
+	case 3:
+		return nil, sqlError("42501")
 	}
 	return b.Scheduler.Paused(ctx)
 }
@@ -284,6 +298,10 @@ func TestAStreamSaysThatTheDatabaseDoesNotAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"event: offline\ndata: The database does not answer.\n\n"}, got)
 		require.Equal(t, 1, strings.Count(log.String(), "Dashboard stream failed"), "not once a second")
+		broken.how.Store(3)
+		time.Sleep(2 * time.Second)
+		got, _ = w.take()
+		require.Equal(t, []string{"event: offline\ndata: The database refuses this. The log of the program says why.\n\n"}, got)
 		broken.how.Store(0)
 		time.Sleep(2 * time.Second)
 		got, _ = w.take()

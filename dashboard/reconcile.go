@@ -23,6 +23,7 @@ type reconcileData struct {
 	// rules do not give.
 	Moving, Leaving int
 	Outdated        []string
+	Stopped         string // why not everything was moved and stored; "" if all was
 }
 
 // reconcileRow is the report of a zone.
@@ -70,7 +71,11 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 			r.logChange(Reconcile, slog.Int("moved", result.Moved()), slog.Int("zones", len(result.Zones)), slog.Bool("complete", err == nil))
 		}
 		if err != nil {
-			return answer{}, unfinished(err, confirmed)
+			err = unfinished(err, confirmed)
+			if len(result.Zones) == 0 {
+				return answer{}, err
+			}
+			data.Stopped = d.stopped(r, err)
 		}
 		data.Asked, data.Done = true, confirmed
 		data.add(result)

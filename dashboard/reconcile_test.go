@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -118,6 +119,39 @@ type slowReconciler struct{ almanac.Scheduler }
 
 func (slowReconciler) Reconcile(context.Context, almanac.ReconcileOptions) (almanac.ReconcileResult, error) {
 	return almanac.ReconcileResult{}, context.DeadlineExceeded
+}
+
+// refusingReconciler has one event that the database refuses.
+type refusingReconciler struct {
+	almanac.Scheduler
+	err error
+}
+
+func (r refusingReconciler) Reconcile(context.Context, almanac.ReconcileOptions) (almanac.ReconcileResult, error) {
+	return almanac.ReconcileResult{Zones: []almanac.ZoneReport{{Zone: "Europe/London", Checked: 1000, Moved: 999}}}, r.err
+}
+
+func TestReconcilingShowsWhatMovedBesideItsError(t *testing.T) {
+	t.Parallel()
+	for says, failure := range map[string]error{
+		"The database refuses this. The log of the program says why.": sqlError("23514"),
+		"The database does not answer. Try again in a moment.":        errors.New("connection refused"),
+		"Events that were moved keep their new instants.":             context.DeadlineExceeded,
+	} {
+		var log bytes.Buffer
+		h := newHost(t)
+		var err error
+		h.Handler, err = New(refusingReconciler{h.scheduler, failure}, h.repository, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, err)
+		status, body := h.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}})
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, body, "999 events moved, but not everything could be moved and stored. ")
+		require.Contains(t, body, says)
+		require.NotContains(t, body, "The database now follows")
+		require.Contains(t, body, "Europe/London")
+		require.Contains(t, log.String(), "moved=999 zones=1 complete=false")
+		require.Equal(t, failure != context.DeadlineExceeded, strings.Contains(log.String(), "Dashboard operation stopped"))
+	}
 }
 
 func TestReconcilingSaysWhenTimeIsUp(t *testing.T) {

@@ -3,9 +3,11 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,11 +186,15 @@ func (r *request) mayDo(a Action, user uuid.UUID) (bool, error) {
 	if r.permits == nil {
 		r.permits = make(map[permit]bool)
 	}
-	if err == nil {
-		r.permits[key] = may
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errPermission, err)
 	}
-	return may, err
+	r.permits[key] = may
+	return may, nil
 }
+
+// errPermission is the failure of the host's function of permissions.
+var errPermission = errors.New("dashboard: a permission could not be checked")
 
 // need returns nil if the viewer may do something, and otherwise what the answer is.
 func (r *request) need(a Action, user uuid.UUID) error {
@@ -296,7 +302,9 @@ func problemOf(r *request, err error) (p *problem, complete bool) {
 	case errors.As(err, &p):
 		return p, true
 	case errors.As(err, &panicked):
-		return &problem{status: http.StatusInternalServerError, detail: "This page has failed. The log of the program says where."}, false
+		return &problem{status: http.StatusInternalServerError, detail: causeOf(err)}, false
+	case errors.Is(err, errPermission) && r.Context().Err() == nil: // before the others: the error of the host may be any of them
+		return &problem{status: http.StatusServiceUnavailable, detail: causeOf(err) + " Try again in a moment."}, false
 	case errors.As(err, &missing):
 		return notFound.(*problem), true
 	case errors.As(err, &invalid):
@@ -306,7 +314,30 @@ func problemOf(r *request, err error) (p *problem, complete bool) {
 	case r.Context().Err() != nil:
 		return &problem{status: http.StatusServiceUnavailable, detail: "The request was given up."}, true
 	}
-	return &problem{status: http.StatusServiceUnavailable, detail: "The database does not answer. Try again in a moment."}, false
+	if rejected(err) {
+		return &problem{status: http.StatusInternalServerError, detail: causeOf(err)}, false
+	}
+	return &problem{status: http.StatusServiceUnavailable, detail: causeOf(err) + " Try again in a moment."}, false
+}
+
+// causeOf says what an error that is logged means.
+func causeOf(err error) string {
+	switch {
+	case errors.Is(err, errPermission):
+		return "A permission could not be checked."
+	case errors.As(err, new(*panicError)):
+		return "The program has failed. Its log says where."
+	case rejected(err):
+		return "The database refuses this. The log of the program says why."
+	}
+	return "The database does not answer."
+}
+
+// rejected reports whether the database has answered, and refuses a statement, such as for want of a
+// right. It has not answered yet if it stops, is overloaded, or gave way to another transaction.
+func rejected(err error) bool {
+	var answered interface{ SQLState() string } // as the errors of pgx and of other drivers are
+	return errors.As(err, &answered) && !slices.Contains([]string{"", "08", "40", "53", "57"}, wholeCharacters(answered.SQLState(), 2))
 }
 
 // sentences says what is wrong with each field.

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ func (s snapshot) Skew() (ahead, within time.Duration) {
 type numbers struct {
 	read func(context.Context) (snapshot, error)
 	now  func() time.Time
+	log  *slog.Logger
 
 	mu      sync.Mutex
 	last    snapshot
@@ -87,7 +89,7 @@ func (n *numbers) get(ctx context.Context, wait time.Duration) (snapshot, error)
 // template "age" beside them.
 type reading struct {
 	Loading bool          // there are none yet: they are being read for the first time
-	Offline string        // why there are none, or only old ones; "" if the database answers
+	Offline string        // why there are none, or only old ones; "" if they can be read
 	None    bool          // there are none, which is not the same as zero
 	Counted time.Time     // when they were read, by the database's clock
 	Age     time.Duration // how old they are, in whole seconds
@@ -106,10 +108,10 @@ func (d *dashboard) lastNumbers(r *request) (snapshot, reading) {
 	switch {
 	case errors.Is(err, errNoNumbers):
 		now.Loading = true
-	case err != nil && s.Answered.IsZero():
-		now.Offline = "The database does not answer. There are no numbers."
 	case err != nil:
-		now.Offline = "The database does not answer. These numbers are from " + utc(s.Book.Now) + " UTC."
+		if now.Offline = causeOf(err) + " There are no numbers."; !now.None {
+			now.Offline = causeOf(err) + " These numbers are from " + utc(s.Book.Now) + " UTC."
+		}
 	}
 	return s, now
 }
@@ -129,6 +131,12 @@ func (n *numbers) renew(done chan struct{}) {
 	}()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	switch {
+	case err != nil && n.failed == nil: // once for each time that it begins
+		n.log.ErrorContext(ctx, "Dashboard numbers cannot be read", slog.Any("error", err))
+	case err == nil && n.failed != nil:
+		n.log.InfoContext(ctx, "Dashboard numbers are read again")
+	}
 	if n.failed = err; err == nil {
 		n.last = s
 	}

@@ -1,12 +1,15 @@
 package dashboard
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,6 +30,7 @@ type counted struct {
 	most    atomic.Int32
 	takes   time.Duration
 	fails   atomic.Bool
+	with    error // the failure; nil means that the connection is refused
 	panics  bool
 	clocked bool // whether Now answers at once
 }
@@ -38,7 +42,7 @@ func (c *counted) Stats(ctx context.Context) (ops.Stats, error) {
 		panic("ada@example.com")
 	}
 	if c.fails.Load() {
-		return ops.Stats{}, errors.New("connection refused")
+		return ops.Stats{}, cmp.Or(c.with, errors.New("connection refused"))
 	}
 	return c.Reader.Stats(ctx)
 }
@@ -214,12 +218,49 @@ func TestFailedReadsAreNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
+func TestNumbersThatCannotBeReadAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	for says, c := range map[string]*counted{
+		"The database does not answer. These numbers":                               {},
+		"The database refuses this. The log of the program says why. These numbers": {with: sqlError("42501")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newCounted(t, c)
+			var log bytes.Buffer
+			h.Handler.(*dashboard).numbers.log = slog.New(slog.NewTextHandler(&log, nil))
+			h.view(t, 1)
+			for range 2 {
+				log.Reset()
+				c.fails.Store(true)
+				for range 3 {
+					time.Sleep(freshFor)
+					h.view(t, 1)
+				}
+				_, body := h.get(t, "/")
+				require.Contains(t, body, says)
+				require.Equal(t, 1, strings.Count(log.String(), `level=ERROR msg="Dashboard numbers cannot be read" error="`+cmp.Or(c.with, errors.New("connection refused")).Error()), log.String())
+				c.fails.Store(false)
+				for range 3 {
+					time.Sleep(freshFor)
+					h.view(t, 1)
+				}
+				require.Equal(t, 1, strings.Count(log.String(), `level=INFO msg="Dashboard numbers are read again"`))
+				require.Equal(t, 2, strings.Count(log.String(), "\n"))
+			}
+		})
+	}
+}
+
 func TestAPanicOfAReadDoesNotEndTheProgram(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newCounted(t, &counted{panics: true})
+		var log bytes.Buffer
+		h.Handler.(*dashboard).numbers.log = slog.New(slog.NewTextHandler(&log, nil))
 		_, body := h.get(t, "/")
-		require.Contains(t, body, "The database does not answer.")
+		require.Contains(t, body, "The program has failed. Its log says where. There are no numbers.")
+		require.Contains(t, log.String(), "snapshot_test.go", "the line says where")
+		require.NotContains(t, log.String(), "ada@")
 		require.NotContains(t, body, "ada@")
 	})
 }

@@ -185,7 +185,7 @@ func TestAPageLeftOpenRecovers(t *testing.T) {
 	b.until(`document.querySelector("[data-region]").textContent.includes("ONE")`)
 
 	p.crashServer()
-	says("The database does not answer; trying again")
+	says("The database does not answer. Trying again.")
 	p.startServer()
 	says("Live")
 
@@ -198,7 +198,7 @@ func TestAPageLeftOpenRecovers(t *testing.T) {
 	p.killProcess()
 	says("No connection; trying again")
 	p.startProcess()
-	says("The database does not answer; trying again")
+	says("The database does not answer. Trying again.")
 	p.startServer()
 	says("Live")
 	p.pause("TWO")

@@ -44,7 +44,7 @@
     if (source || paused || document.hidden) return;
     source = new EventSource(bar.dataset.live);
     source.addEventListener("page", (e) => { say("Live", "on"); show(e.data); });
-    source.addEventListener("offline", () => say("The database does not answer; trying again", "off"));
+    source.addEventListener("offline", (e) => say(e.data + " Trying again.", "off"));
     source.onerror = () => {
       say("No connection; trying again", "off");
       if (source && source.readyState === EventSource.CLOSED) { stop(); setTimeout(start, 5000); }
