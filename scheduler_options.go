@@ -173,11 +173,11 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
 // An event that is on time is delivered at its instant, whatever the hour: a user who asked
-// for 06:00 gets 06:00. A [Execution].Spread alone leads into no quiet hours. To plan outside of the quiet hours too, set the field Quiet of a
-// ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
-// [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
-// forced. The events of a handler that overrides opt-outs, and those that were requeued by force, are
-// never postponed.
+// for 06:00 gets 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan
+// outside of the quiet hours too, set the field Quiet of a ready-made handler, or wrap a
+// recurrence in [calendar.Outside]. An event that [Operator].RunNow makes due in the quiet hours
+// becomes due at their end, unless it is forced. The events of a handler that overrides
+// opt-outs, and those that were requeued by force, are never postponed.
 //
 // Give the same quiet hours to every program that delivers or makes events due. Run stores
 // them, and logs a warning if another program stored others (see [Setting]).
