@@ -40,6 +40,7 @@ type neighbourhood struct {
 	*chaos.Run
 	locked, others []uuid.UUID
 	spare          []uuid.UUID // others who have nothing to do with the workers
+	partly         []uuid.UUID // users of whose events some are not delivered
 }
 
 // edits are the operations that lock a user.
@@ -68,7 +69,7 @@ var neighbours = map[string]neighbour{
 			_, err = s.OptIn(ctx, id, almanac.OptOut{Type: chaos.TickType})
 		}
 		if time.Now().Unix() > began.Unix() { // events that were due between the two are not delivered
-			n.Release(id)
+			n.partly = append(n.partly, id)
 		}
 		return err
 	})},
@@ -196,6 +197,7 @@ func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 		require.NoError(t, err)
 	}
 	n.Drained(60 * time.Second)
+	n.ExpectStored(n.partly)
 	n.CheckEdited("held")
 	late := n.late()
 	t.Logf("others late p50 %v p99 %v max %v", late[len(late)/2].Round(time.Millisecond), late[len(late)*99/100].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
