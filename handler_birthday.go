@@ -305,10 +305,10 @@ func payloadOf(payload any, err error) (json.RawMessage, error) {
 
 // announcedInTime returns x with a limit on how late an announcement may be, also after a
 // failed attempt: until about an hour before what it announces. The hour is for clocks that
-// go forward meanwhile.
+// go forward meanwhile. A wide Spread leaves an hour.
 func announcedInTime(x Execution, days int) Execution {
 	if p := &x.CatchUpPolicy; days > 0 && p.SkipOlder == 0 {
-		p.SkipOlder, p.SkipTried = time.Duration(days)*24*time.Hour-time.Hour-x.Spread, true
+		p.SkipOlder, p.SkipTried = max(time.Duration(days)*24*time.Hour-time.Hour-x.Spread, time.Hour), true
 	}
 	return x
 }

@@ -654,6 +654,7 @@ func TestAnEditInTheWindowLosesNoOccurrence(t *testing.T) {
 	}{
 		"another name after RunNow in the window":         {12 * time.Hour, nine + time.Minute, nine + time.Second, almanac.ProfileChange{FirstName: name}, false},
 		"another zone after RunNow in the window":         {12 * time.Hour, nine + time.Minute, nine + time.Second, almanac.ProfileChange{Timezone: tokyo}, true},
+		"another name after RunNow before the wall time":  {0, 8*time.Hour + 30*time.Minute, 8 * time.Hour, almanac.ProfileChange{FirstName: name}, false},
 		"another zone, where it has passed, after RunNow": {0, 8*time.Hour + 30*time.Minute, 8 * time.Hour, almanac.ProfileChange{Timezone: tokyo}, false},
 		"an earlier time of day in the window":            {12 * time.Hour, nine + time.Second, 0, almanac.ProfileChange{Attributes: earlier}, true},
 		"an earlier time of day, another day":             {12 * time.Hour, 7 * time.Hour, 0, almanac.ProfileChange{Attributes: earlier}, true},
@@ -681,9 +682,75 @@ func TestAnEditInTheWindowLosesNoOccurrence(t *testing.T) {
 				} else {
 					require.False(t, is.AvailableAt.After(time.Now()), "due")
 				}
+				for range 2 { // before nine and after it, or after the point of the window
+					time.Sleep(13 * time.Minute)
+					edited, err = s.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{LastName: ptr(time.Now().String())})
+					require.NoError(t, err)
+					require.Empty(t, edited.Removed)
+					require.Empty(t, edited.Added)
+					require.Equal(t, is.AvailableAt, w.event(t, e).AvailableAt, "a later edit of the name")
+					time.Sleep(12 * time.Hour)
+				}
 			})
 		})
 	}
+}
+
+// An occurrence is still to come until its point of the window, also when its wall time has passed.
+func TestAnOccurrenceInTheWindowIsStillToCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(almanactest.NewRepository(nil))
+		s := w.scheduler(t, almanac.Birthday{Execution: almanac.Execution{Spread: 12 * time.Hour}})
+		e := enrol(t, s, "UTC", "1990-01-01")
+		time.Sleep(e.ReadyAt.Sub(time.Now()) - time.Millisecond)
+		require.False(t, e.Due.After(time.Now()))
+		preview, err := s.Preview(t.Context(), e.UserID, almanac.TypeBirthday, 2)
+		require.NoError(t, err)
+		require.Equal(t, []string{"2000", "2001"}, []string{preview.Ahead[0].Key, preview.Ahead[1].Key})
+		out, err := s.OptOut(t.Context(), e.UserID, almanac.OptOut{Type: almanac.TypeBirthday})
+		require.NoError(t, err)
+		require.Len(t, out.Removed, 1)
+		in, err := s.OptIn(t.Context(), e.UserID, almanac.OptOut{Type: almanac.TypeBirthday})
+		require.NoError(t, err)
+		require.Equal(t, "2000", in.Added[0].OccurrenceKey)
+		require.Equal(t, e.ReadyAt, in.Added[0].ReadyAt)
+	})
+}
+
+// Attempts of one day last until after the wall time of the next day, whose point is still to come.
+func TestRetriesInAWindowLoseNoOccurrence(t *testing.T) {
+	t.Parallel()
+	const window = 23 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+		h := almanac.Recurring{
+			Type: "DAILY",
+			Rule: func(almanac.User) (calendar.Recurrence, error) {
+				return calendar.Daily{At: calendar.Clock{Hour: 9}}, nil
+			},
+			Execution: almanac.Execution{Spread: window, RetryPolicy: almanac.RetryPolicy{Attempts: 3, First: time.Hour, Factor: 1, Max: time.Hour}},
+		}
+		id := uuid.UUID{15: 1}
+		for (almanac.Series{Type: "DAILY"}).Spread(id, window) < 22*time.Hour+10*time.Minute {
+			id[15]++
+		}
+		_, err := w.scheduler(t, h).CreateUser(t.Context(), almanac.Profile{ID: id, FirstName: "Ada", LastName: "L", DateOfBirth: "1990-05-05", Timezone: "UTC"})
+		require.NoError(t, err)
+		w.run(t, h, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+			if d.Event.OccurrenceKey == "2000-01-01" && d.Attempt < 3 {
+				return errors.New("down")
+			}
+			return r.Deliver(ctx, d)
+		})), almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour))
+		time.Sleep(84 * time.Hour)
+		require.NoError(t, w.stop())
+		var keys []string
+		for _, d := range r.deliveries() {
+			keys = append(keys, d.Event.OccurrenceKey)
+		}
+		require.Equal(t, []string{"1999-12-31", "2000-01-01", "2000-01-02", "2000-01-03"}, keys)
+	})
 }
 
 // A host may ask for a wall time in the quiet hours. The point of the window counts as on time, not as late.

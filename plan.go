@@ -147,7 +147,7 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	}
 	after := done.Due
 	if !givenExecution(h).CatchUpPolicy.All {
-		after = later(after, now)
+		after = later(after, stillToCome(series, u, now))
 	}
 	e, err := plan(series, u, after, done.UsedBefore.With(done.Uses(u, now)))
 	if err != nil {
@@ -251,14 +251,17 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	passed := found && p.hasPassed(same)
 	if found && p.madeDue(h, e, same) || passed && p.inWindow(e) && same.Wall.Date == e.Wall.Date {
 		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
-		next.Wall, next.Zone, next.Policies = e.Wall, e.Zone, e.Policies
+		next.Wall, next.Zone, next.Policies, next.Nominal = e.Wall, e.Zone, e.Policies, calendar.WallTime{}
+		if nominal := nominalOf(same.Occurrence); nominal != e.Wall {
+			next.Nominal = nominal
+		}
 		return next, err
 	}
 	if passed && e.nominal() == nominalOf(same.Occurrence) { // RunNow made it due, and the edit changes the zone
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
-	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	next, err := search(h, p.is, beyond{stillToCome(h, p.is, p.Now), p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
 		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
 	}
@@ -307,6 +310,11 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 		return e, err
 	}
 	return e.keep(p.is, h, o)
+}
+
+// stillToCome returns the time after which the wall times of a series begin whose events become available after now.
+func stillToCome(h oneSeries, u User, now time.Time) time.Time {
+	return now.Add(-h.id().Spread(u.ID, givenExecution(h).Spread))
 }
 
 // maxQuiet is longer than any quiet hours: RunNow makes an event due at most so much later.

@@ -45,7 +45,7 @@ type UserRepository interface {
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
 	// UsedKeys returns the used keys of series of a user, as they are now. An open event counts
-	// as ended now if it was claimed before or is due. A series without used keys is missing in
+	// as ended now if it was claimed before or can be claimed. A series without used keys is missing in
 	// the result, and so are all series of a user who does not exist. UsedKeys locks nothing.
 	UsedKeys(ctx context.Context, userID uuid.UUID, series []Series) (map[Series]UsedKeys, error)
 

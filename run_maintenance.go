@@ -244,7 +244,7 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 		case i < 0:
 			continue
 		}
-		after := now
+		after := stillToCome(list[i], one.User, now)
 		if givenExecution(h).CatchUpPolicy.All {
 			after = s.Due
 		}

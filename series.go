@@ -184,7 +184,7 @@ func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Eve
 			continue
 		}
 		e, err := guarded(g, "planning", one.EventType(), func() (Event, error) {
-			return plan(one, r.User, r.Now, r.Used[one.id()])
+			return plan(one, r.User, stillToCome(one, r.User, r.Now), r.Used[one.id()])
 		})
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):

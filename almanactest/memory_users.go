@@ -234,7 +234,7 @@ func (r *Repository) UsedKeys(ctx context.Context, id uuid.UUID, list []almanac.
 			}
 		}
 		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id && !e.Status.Terminal() }) {
-			if one := almanac.SeriesOf(e); slices.Contains(list, one) && (e.ClaimCount > 0 || !e.Due.After(now)) {
+			if one := almanac.SeriesOf(e); slices.Contains(list, one) && (e.ClaimCount > 0 || !e.FirstAvailable().After(now)) {
 				used[one] = used[one].With(e.Uses(u, now))
 			}
 		}

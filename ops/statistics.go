@@ -48,7 +48,7 @@ type Stats struct {
 	// means that there is no backlog.
 	Oldest time.Time
 	// Delayed is the number of PENDING events that were due before At and become available
-	// after it, such as at their next attempt, counted up to 5,000.
+	// after it, such as at their next attempt or in a window, counted up to 5,000.
 	Delayed Count
 	Users   Count
 	// Events are the numbers of events by type and status, in alphabetical order of

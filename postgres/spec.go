@@ -112,7 +112,8 @@ func (r *renderer) render(spec almanac.Spec) string {
 		if r.part != pending {
 			return "false"
 		}
-		return r.targets("", r.overdue(spec))
+		until := r.overdue(spec)
+		return "(" + r.targets("", until) + " AND (e.ready_at IS NULL OR e.ready_at < " + until + "))"
 	}
 	panic(fmt.Sprintf("postgres: specification %T is not one of package almanac", spec))
 }

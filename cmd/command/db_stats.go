@@ -40,7 +40,7 @@ type backlog struct {
 	More   bool       `json:"more"`             // there are more than were counted
 	Oldest *time.Time `json:"oldest,omitempty"` // since when the first could be claimed, UTC
 	Late   float64    `json:"lateSeconds"`      // how long that is
-	// Delayed is the number of events that were due and wait for another attempt.
+	// Delayed is the number of events that were due and wait for a later time, such as another attempt.
 	Delayed int64 `json:"delayed"`
 }
 
@@ -135,7 +135,7 @@ func (s *statistics) write(out io.Writer) error {
 	fmt.Fprintf(table, "schema\t%s at %s\n", s.Schema, s.At.Format(time.RFC3339))
 	fmt.Fprintf(table, "backlog\t%s\n", s.Backlog)
 	if n := s.Backlog.Delayed; n > 0 {
-		fmt.Fprintf(table, "delayed\t%s waiting for another attempt: see events list --overdue 0s\n", counted(int(n), "overdue event"))
+		fmt.Fprintf(table, "delayed\t%s waiting for another attempt, the end of quiet hours, or a time in a window\n", counted(int(n), "due event"))
 	}
 	fmt.Fprintf(table, "leases\t%d in force with %s, %d expired\n", s.Leases.InForce, counted(int(s.Leases.Events), "event"), s.Leases.Expired)
 	if s.Retries == nil {

@@ -96,7 +96,7 @@ func TestStatisticsTellOfEventsThatWaitForAnotherAttempt(t *testing.T) {
 	}
 
 	require.Equal(t, int64(1), statsOf(t, address).Backlog.Delayed)
-	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\ndelayed  1 overdue event waiting for another attempt: see events list --overdue 0s\n")
+	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\ndelayed  1 due event waiting for another attempt, the end of quiet hours, or a time in a window\n")
 }
 
 func TestAnEmptyDatabaseHasStatisticsToo(t *testing.T) {
