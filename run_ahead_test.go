@@ -169,9 +169,11 @@ func TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight(t *testing.T) {
 				profile.Attributes = attributesAt(start)
 				e, err := scheduler.CreateUser(t.Context(), profile)
 				require.NoError(t, err)
-				mu.Lock()
-				due[e.User.ID] = start
-				mu.Unlock()
+				if len(e.Events) > 0 { // on a very busy machine, start may have passed
+					mu.Lock()
+					due[e.User.ID] = start
+					mu.Unlock()
+				}
 				changing.Go(func() {
 					for round := range rounds {
 						was := start.Add(time.Duration(round) * time.Second)
@@ -182,7 +184,7 @@ func TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight(t *testing.T) {
 						}
 						mu.Lock()
 						switch {
-						case len(done.Moved) > 0:
+						case len(done.Moved)+len(done.Added) > 0:
 							due[e.User.ID] = was.Add(time.Second)
 						case len(done.Removed) > 0: // on a busy machine, the new instant was past as well
 							delete(due, e.User.ID)

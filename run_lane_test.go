@@ -452,6 +452,29 @@ func (r refusingOne) Claim(ctx context.Context, request almanac.ClaimRequest) (a
 	return r.Repository.Claim(ctx, request)
 }
 
+// Each pass is short, so it cannot wait for the next attempt at a claim.
+func TestAPassDeliversTheEventsBeforeARefusedOne(t *testing.T) {
+	t.Parallel()
+	for _, types := range [][]string{{"BAD"}, {"BAD", "FINE"}} {
+		synctest.Test(t, func(t *testing.T) {
+			memory, r := almanactest.NewRepository(nil), new(receiver)
+			bad := new(atomic.Pointer[uuid.UUID])
+			w := openOn(refusingOne{memory, bad})
+			var handlers []almanac.EventHandler
+			for _, eventType := range types {
+				handlers = append(handlers, series{eventType: eventType, seconds: ago(time.Hour), execute: r.Deliver})
+			}
+			scheduler := w.schedulerOf(t, handlers)
+			for i := range time.Duration(21) {
+				e := storeEvent(t, memory, series{eventType: "BAD", seconds: ago(time.Hour - i*time.Minute)})
+				bad.Store(&e.ID)
+			}
+			_, _ = scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.Len(t, r.deliveries(), 20)
+		})
+	}
+}
+
 // Other types go on, and move the mark. The older events of the refused type are claimed all the same, and the error stays
 // in Health.
 func TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes(t *testing.T) {

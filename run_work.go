@@ -92,20 +92,24 @@ func (w *worker) renew(ctx context.Context, keys []engine.Key) (held []engine.Ke
 	return held, err
 }
 
-// claim claims up to free events that are due, or will be due within ahead.
+// claim claims up to free events that are due, or will be due within ahead. If a type alone is refused, it claims half
+// as many until it finds how many events before the refused one can be claimed.
 func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) (jobs []*job, err error) {
 	err = w.apart(ctx, func(types []string) error {
-		more, err := w.claimOf(ctx, types, free-len(jobs), ahead)
-		jobs = append(jobs, more...)
-		return err
+		for n := free - len(jobs); ; n /= 2 {
+			more, err := w.claimOf(ctx, types, n, ahead)
+			jobs = append(jobs, more...)
+			if n < 2 || len(types) > 1 || !isRefused(err) {
+				return err
+			}
+		}
 	})
 	return jobs, err
 }
 
 // claimOf claims events of some types of the lane. A claim of one of several types leaves the mark, which
-// is about all of them. It takes fewer of a type that was refused, because the events before the refused
-// one can be claimed. The other types may have moved the mark past these events. So a claim that has such
-// a type again begins at the beginning, and only its success ends the refusal.
+// is about all of them. The other types may have moved the mark past events of a type that was refused. So a
+// claim that has such a type again begins at the beginning, and only its success ends the refusal.
 func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead time.Duration) ([]*job, error) {
 	asked := time.Now()
 	free = w.allowance(free, asked)
@@ -114,7 +118,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	}
 	from := &w.mark
 	if len(types) == 1 && len(w.types) > 1 {
-		from, free = new(mark), max(free>>w.refused.failing[types[0]].times, 1)
+		from = new(mark)
 	} else if slices.ContainsFunc(types, func(t string) bool { return w.refused.failing[t].times > 0 }) {
 		w.mark.reset()
 	}
