@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -61,5 +63,42 @@ func TestTheTypesOfProblemsLinkToTheirSection(t *testing.T) {
 
 		require.Equal(t, "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi", page)
 		require.Contains(t, string(doc), "\n// # "+strings.ReplaceAll(anchor, "_", " ")+"\n")
+	}
+}
+
+// fields are those of a JSON object, by a schema or a reference to one.
+type fields struct {
+	Ref        string `json:"$ref"`
+	Properties map[string]any
+}
+
+// The fields of an answer are those of the OpenAPI document, which other tests compare with answers.
+func TestTheDocumentationListsEveryFieldOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	public, admin, found := strings.Cut(string(text), "\n// # Administration\n")
+	require.True(t, found)
+	for file, doc := range map[string]string{"api": public, "admin": admin} {
+		var api struct {
+			Paths map[string]map[string]struct {
+				Responses map[string]struct {
+					Content map[string]struct{ Schema fields }
+				}
+			}
+			Components struct{ Schemas map[string]fields }
+		}
+		content, err := os.ReadFile("openapi/" + file + ".json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(content, &api))
+		lines := regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+) .*→ (20\d) \{(.+)\}`).FindAllStringSubmatch(doc, -1)
+		require.NotEmpty(t, lines)
+		for _, line := range lines {
+			answer := api.Paths[line[2]][strings.ToLower(line[1])].Responses[line[3]].Content["application/json"].Schema
+			if answer.Ref != "" {
+				answer = api.Components.Schemas[answer.Ref[strings.LastIndex(answer.Ref, "/")+1:]]
+			}
+			require.ElementsMatch(t, slices.Collect(maps.Keys(answer.Properties)), strings.Split(line[4], ", "), line[0])
+		}
 	}
 }
