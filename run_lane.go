@@ -15,16 +15,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limit limits how one process delivers the events of one type, separately from other
-// types.
+// Limit limits how one process delivers the events of one type, separately from other types.
 type Limit struct {
 	// Workers is how many events of the type are delivered at the same time. These
 	// workers are in addition to those of [WithWorkers], and the type uses no others. It
 	// must not be negative. Zero means the number of WithWorkers.
 	Workers int
-	// Rate is how many events may start in one second, on average, in this process. It
-	// must not be negative. Zero means no limit. With a rate, events are claimed at their
-	// instants instead of ahead.
+	// Rate is how many events may start in one second, on average, in this process. It must not be negative.
+	// Zero means no limit. With a rate, events are claimed at their instants instead of ahead.
 	Rate float64
 	// Burst is how many events may start at once after a time without starts: in any
 	// second, at most Rate + Burst events start. It must not be negative, and needs a
@@ -149,8 +147,7 @@ func (w *worker) apart(ctx context.Context, try func(types []string) error) erro
 	return nil
 }
 
-// route is what a worker needs for the events of one type. It is made once and used for
-// each event.
+// route is what a worker needs for the events of one type. It is made once and used for each event.
 type route struct {
 	handler   EventHandler
 	execution Execution
@@ -188,15 +185,13 @@ func neverTried(check Check) Check {
 	}
 }
 
-// mark is the available time at which the claims of a process start to search. Index
-// entries of claimed events before it stay while an old transaction may read them, and
-// the mark avoids scanning them again.
+// mark is the available time at which the claims of a process start to search. Index entries of claimed
+// events before it stay while an old transaction may read them, and the mark avoids scanning them again.
 //
-// An event before the mark may still be claimable. It was skipped because it was locked,
-// its transaction committed late, it was released, or the clock was set back. If this
-// process stored the event, the mark moves back to it. Events of other processes are
-// found by searches from the beginning, every few seconds (see [WithSweep]). The table of all
-// cases is in docs/adr/0026-low-water-mark.md.
+// An event before the mark may still be claimable. It was skipped because it was locked, its transaction
+// committed late, it was released, or the clock was set back. If this process stored the event, the mark
+// moves back to it. Events of other processes are found by searches from the beginning, every few seconds
+// (see [WithSweep]). The table of all cases is in docs/adr/0026-low-water-mark.md.
 //
 // The zero mark is the beginning. Only one goroutine calls look and advance. Any
 // goroutine may call note and reset.

@@ -37,8 +37,7 @@ type job struct {
 	clock   clock
 	early   bool    // whether the event was claimed before its instant
 	outcome Outcome // once it is done
-	// Why what follows is not planned: the host's code panicked, ended its goroutine or
-	// blocked.
+	// Why what follows is not planned: the host's code panicked, ended its goroutine or blocked.
 	nextLost, followLost error
 }
 
@@ -222,8 +221,7 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 	return err
 }
 
-// do does one event, and returns it with its outcome. Its context ends when the attempt has
-// taken too long.
+// do does one event, and returns it with its outcome. Its context ends when the attempt has taken too long.
 func (w *worker) do(ctx context.Context, j *job) *job {
 	j.outcome = w.attempt(ctx, j)
 	return j

@@ -92,9 +92,8 @@ func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !left[id] })
 }
 
-// planAll plans events of locked users. At first list leaves out the used keys of named series
-// without an open event. When plan adds events to such series, planAll calls plan again with
-// these keys.
+// planAll plans events of locked users. At first list leaves out the used keys of named series without an
+// open event. When plan adds events to such series, planAll calls plan again with these keys.
 func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSeries, now time.Time, plan planEvents) ([]almanac.Event, error) {
 	places := make(map[uuid.UUID]int, len(list))
 	for i, one := range list {

@@ -28,8 +28,7 @@ func EnableAudit(ctx context.Context, db DB, options ...Option) error {
 	})
 }
 
-// DisableAudit removes the triggers, so that no more rows are written. Existing rows of
-// the trail stay.
+// DisableAudit removes the triggers, so that no more rows are written. Existing rows of the trail stay.
 func DisableAudit(ctx context.Context, db DB, options ...Option) error {
 	return inTransaction(ctx, db, "switch the audit trail", options, func(ctx context.Context, s *Store, tx pgx.Tx) error {
 		return s.switchTriggers(ctx, tx, trail, false)

@@ -14,9 +14,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Claim leases events that are due, and events that will be due within r.Ahead and were never
-// claimed. It returns them with their users. Events that another transaction has locked are
-// skipped.
+// Claim leases events that are due, and events that will be due within r.Ahead and were never claimed. It
+// returns them with their users. Events that another transaction has locked are skipped.
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
 	// After rows of the queue that claim nothing, there may be more due events.
 	for more, calls := true, 0; more && calls < mostClaims; calls++ {
@@ -76,9 +75,8 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 	return held, err
 }
 
-// Release releases the events that a token still holds, and returns the released events.
-// Events that another transaction has locked, or that the database refuses to release, stay in
-// the lease.
+// Release releases the events that a token still holds, and returns the released events. Events that another
+// transaction has locked, or that the database refuses to release, stay in the lease.
 func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
 	r, err := s.releaseLeases(ctx, s.statements.TakeLease, pgx.StrictNamedArgs{"token": token}, byChoice)
 	return r.released, errors.Join(err, together(r.refused))
@@ -143,9 +141,8 @@ func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 	return r.released, errors.Join(err, together(r.refused))
 }
 
-// releaseExpired runs transactions until an event is released, or until it has examined every
-// lease that had expired when it began. A lease that keeps events counts as expired later, so it
-// is not examined again.
+// releaseExpired runs transactions until an event is released, or until it has examined every lease that had
+// expired when it began. A lease that keeps events counts as expired later, so it is not examined again.
 func (s *Store) releaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	var before *time.Time
 	var causes []error

@@ -15,12 +15,11 @@ import (
 	"github.com/almanac-go/almanac/internal/fold"
 )
 
-// CreateUsers stores users with their first events, in one transaction, with one statement for
-// all users and one for all events. It stores each half of the list separately, and again the
-// halves of a half, in these cases: the database refuses a row, the transaction takes too long, or a
-// statement waits for another transaction that stores one of the users, see inHalves. It
-// stores a user whose external id an earlier user of the list has in a later transaction, so that
-// the earlier user gets it.
+// CreateUsers stores users with their first events, in one transaction, with one statement for all users and
+// one for all events. It stores each half of the list separately, and again the halves of a half, in these
+// cases: the database refuses a row, the transaction takes too long, or a statement waits for another
+// transaction that stores one of the users, see inHalves. It stores a user whose external id an earlier user
+// of the list has in a later transaction, so that the earlier user gets it.
 func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	switch len(users) {
 	case 0:
@@ -295,8 +294,7 @@ func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (de
 	return deleted, holders, err
 }
 
-// distinctExternalIDs returns how many users a list begins with of whom no two have the same external
-// id.
+// distinctExternalIDs returns how many users a list begins with of whom no two have the same external id.
 func distinctExternalIDs(users []almanac.UserWithEvents) int {
 	seen := make(map[string]bool)
 	for i, p := range users {

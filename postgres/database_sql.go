@@ -11,25 +11,22 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// NewSQL returns a store that is bound to a transaction of database/sql. Everything that a
-// scheduler stores through it is part of the transaction, as with a pgx.Tx passed to [New].
-// The transaction must be one of pgx's driver, package github.com/jackc/pgx/v5/stdlib. A
-// driver that wraps pgx's is possible if it passes arguments on unchanged. With any other
-// driver each operation fails with a [*DriverError].
+// NewSQL returns a store that is bound to a transaction of database/sql. Everything that a scheduler stores
+// through it is part of the transaction, as with a pgx.Tx passed to [New]. The transaction must be one of
+// pgx's driver, package github.com/jackc/pgx/v5/stdlib. A driver that wraps pgx's is possible if it passes
+// arguments on unchanged. With any other driver each operation fails with a [*DriverError].
 //
-// Each operation runs under a savepoint of its own. If the operation fails, only its own
-// changes are undone, and the transaction can continue. The store is safe for concurrent
-// use, also while the host uses the transaction: operations, statements of the host and
-// Commit wait for each other. Therefore a function that is called during an operation, such
-// as a handler, must not use the transaction: it would wait forever.
+// Each operation runs under a savepoint of its own. If the operation fails, only its own changes are undone,
+// and the transaction can continue. The store is safe for concurrent use, also while the host uses the
+// transaction: operations, statements of the host and Commit wait for each other. Therefore a function that
+// is called during an operation, such as a handler, must not use the transaction: it would wait forever.
 //
 // While rows of the transaction are still open, operations fail. The transaction can then
 // continue, except in pgx's modes without prepared statements, where it is lost.
 //
-// After the transaction has ended, errors match sql.ErrTxDone. If a context ends in the
-// middle of a statement, also because of [WithTimeout], pgx closes the connection. The
-// transaction is then lost and cannot be committed. NewSQL itself fails when tx is nil or
-// an option is not valid.
+// After the transaction has ended, errors match sql.ErrTxDone. If a context ends in the middle of a
+// statement, also because of [WithTimeout], pgx closes the connection. The transaction is then lost and
+// cannot be committed. NewSQL itself fails when tx is nil or an option is not valid.
 func NewSQL(tx *sql.Tx, options ...Option) (*Store, error) {
 	if tx == nil {
 		return nil, errors.New("postgres: no transaction")

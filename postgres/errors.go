@@ -20,10 +20,9 @@ import (
 //	57014, a statement took too long                        stores the other rows of the batch
 //	a row was refused, see refused and doubtful             stores the other rows of the batch
 //
-// Every other error is returned. The caller may repeat the call later. Repeating it at
-// once would add load while connections, memory or disk space are short (class 53), or
-// while the server is starting (57P03). After such an error nothing is stored, except
-// perhaps if the connection was lost during COMMIT.
+// Every other error is returned. The caller may repeat the call later. Repeating it at once would add load
+// while connections, memory or disk space are short (class 53), or while the server is starting (57P03).
+// After such an error nothing is stored, except perhaps if the connection was lost during COMMIT.
 const (
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
@@ -79,8 +78,7 @@ func doubtful(err error) bool {
 	return false
 }
 
-// outdated reports whether the database lacks a schema, table, column or function that a
-// statement names.
+// outdated reports whether the database lacks a schema, table, column or function that a statement names.
 func outdated(err error) bool {
 	switch stateOf(err) {
 	case undefinedTable, undefinedColumn, undefinedFunction, undefinedSchema:

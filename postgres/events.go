@@ -13,8 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Event returns the event with an id. The error matches [almanac.ErrNotFound] when there is no
-// such event.
+// Event returns the event with an id. The error matches [almanac.ErrNotFound] when there is no such event.
 func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 	var e almanac.Event
 	err := s.do(ctx, "find event", func(ctx context.Context, db DB) (err error) {

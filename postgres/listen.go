@@ -25,10 +25,9 @@ var (
 	errListensOnly = errors.New("a session that listens has nothing to cancel")
 )
 
-// Listen calls wake when a process has stored an event that can be claimed within a minute,
-// until ctx is done. It also calls wake once when it begins to listen, and after each check of
-// its connection. When ctx is done, it returns nil. When the connection fails, or does not
-// receive notifications, it returns an error.
+// Listen calls wake when a process has stored an event that can be claimed within a minute, until ctx is
+// done. It also calls wake once when it begins to listen, and after each check of its connection. When ctx is
+// done, it returns nil. When the connection fails, or does not receive notifications, it returns an error.
 //
 // Listen holds a connection of its own besides those of the pool. It connects as the pool does,
 // with the pool's BeforeConnect and without its AfterConnect, and under another application
@@ -142,12 +141,11 @@ func (l *listener) untilQuiet(ctx context.Context) error {
 	}
 }
 
-// check sends a notification with the listener's token through the pool, and waits until the
-// connection receives it. Other notifications do not prove that the connection is alive, because
-// they may have come before. The token goes through the pool for this reason: behind a pooler
-// that assigns sessions, a notification that was sent on the same connection would come back on
-// it, but notifications of other connections would not. Repeating LISTEN has no effect, except
-// that the session is not idle.
+// check sends a notification with the listener's token through the pool, and waits until the connection
+// receives it. Other notifications do not prove that the connection is alive, because they may have come
+// before. The token goes through the pool for this reason: behind a pooler that assigns sessions, a
+// notification that was sent on the same connection would come back on it, but notifications of other
+// connections would not. Repeating LISTEN has no effect, except that the session is not idle.
 func (l *listener) check(ctx context.Context) error {
 	if err := l.sendToken(ctx); err != nil {
 		return err

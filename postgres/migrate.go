@@ -13,8 +13,7 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// SchemaVersion is the version of a database schema, and the newest version that this
-// program knows.
+// SchemaVersion is the version of a database schema, and the newest version that this program knows.
 type SchemaVersion struct {
 	Schema string // the PostgreSQL schema
 	Found  int    // the version in the database; 0 if it was never migrated
@@ -37,8 +36,7 @@ func (e *SchemaVersionError) Error() string {
 		e.Schema, e.Found, e.Known)
 }
 
-// Is makes errors.Is(err, almanac.ErrOutdated) true when the database is older than the
-// program needs.
+// Is makes errors.Is(err, almanac.ErrOutdated) true when the database is older than the program needs.
 func (e *SchemaVersionError) Is(target error) bool {
 	return target == almanac.ErrOutdated && e.Found < e.Known
 }
@@ -82,10 +80,9 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	return nil
 }
 
-// migrateNext applies the first missing migration, and reports whether none is missing. Each
-// migration has a transaction of its own. One transaction for all would hold the locks of
-// each until the last is applied: it would wait for a reader that waits for it, be undone,
-// and begin again, under frequent readers for minutes.
+// migrateNext applies the first missing migration, and reports whether none is missing. Each migration has a
+// transaction of its own. One transaction for all would hold the locks of each until the last is applied: it
+// would wait for a reader that waits for it, be undone, and begin again, under frequent readers for minutes.
 func (s *Store) migrateNext(ctx context.Context, tx pgx.Tx, steps []migration) (done bool, err error) {
 	known := len(steps)
 	if version, err := s.version(ctx, tx); err != nil || version >= known {
@@ -134,15 +131,13 @@ func (s *Store) applyStep(ctx context.Context, tx pgx.Tx, step migration) error 
 	return err
 }
 
-// yielding runs an operation under a savepoint, and undoes and repeats the operation when it
-// waits too long for a lock. While the operation waits for a table, all other statements
-// that need the table queue up behind it, claims and outcomes too. Undoing the operation
-// lets them run. The lock on migrations is kept, so that no other process begins to migrate
-// meanwhile. See docs/adr/0011-migrations.md.
+// yielding runs an operation under a savepoint, and undoes and repeats the operation when it waits too long
+// for a lock. While the operation waits for a table, all other statements that need the table queue up behind
+// it, claims and outcomes too. Undoing the operation lets them run. The lock on migrations is kept, so that
+// no other process begins to migrate meanwhile. See docs/adr/0011-migrations.md.
 //
-// The lock timeout is shorter than deadlock_timeout (a second by default), after which the
-// server looks for a deadlock. So in a deadlock with a worker, the migration is undone and
-// not the transaction of the worker.
+// The lock timeout is shorter than deadlock_timeout (a second by default), after which the server looks for a
+// deadlock. So in a deadlock with a worker, the migration is undone and not the transaction of the worker.
 func yielding(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '500ms'"); err != nil {
 		return err

@@ -35,17 +35,15 @@ type MigrateDownOptions struct {
 // undoes one migration. It is seldom needed, because the release before also works on a
 // schema that this release has migrated: see [Store.Verify].
 //
-// Stop the programs of this release first: they do not work on the database afterwards.
-// Undoing the first migration drops everything but the PostgreSQL schema, which may be
-// older than Almanac.
+// Stop the programs of this release first: they do not work on the database afterwards. Undoing the first
+// migration drops everything but the PostgreSQL schema, which may be older than Almanac.
 //
-// MigrateDown waits for locks as [Migrate] does. If it returns an error, nothing is
-// changed. The error is a [*DataLossError] when rows that cannot be restored would be
-// deleted and down.LoseData is false. It matches [ErrBottom] when there is no migration to
-// undo. It is a [*SchemaVersionError] when a newer release has migrated the database: then
-// only the newer release can undo the migration. MigrateDown also fails when an object of
-// the host, such as a view, depends on an object that would be dropped: no migration has a
-// CASCADE. No call goes down several versions, so that a history is not lost in one call.
+// MigrateDown waits for locks as [Migrate] does. If it returns an error, nothing is changed. The error is a
+// [*DataLossError] when rows that cannot be restored would be deleted and down.LoseData is false. It matches
+// [ErrBottom] when there is no migration to undo. It is a [*SchemaVersionError] when a newer release has
+// migrated the database: then only the newer release can undo the migration. MigrateDown also fails when an
+// object of the host, such as a view, depends on an object that would be dropped: no migration has a CASCADE.
+// No call goes down several versions, so that a history is not lost in one call.
 func MigrateDown(ctx context.Context, db DB, down MigrateDownOptions, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {

@@ -109,9 +109,8 @@ func (c catalog) sorted() []thing {
 	})
 }
 
-// withSwitched adds all triggers of the audit trail to c if at least one of them was found,
-// and likewise those of the outbox. If only some of the triggers exist, the trail or the
-// outbox has gaps.
+// withSwitched adds all triggers of the audit trail to c if at least one of them was found, and likewise
+// those of the outbox. If only some of the triggers exist, the trail or the outbox has gaps.
 func (c catalog) withSwitched(found catalog) catalog {
 	for _, switched := range []catalog{trail, outbox} {
 		for t := range switched {
@@ -124,15 +123,13 @@ func (c catalog) withSwitched(found catalog) catalog {
 	return c
 }
 
-// Examine compares the database with the objects that the migrations of this release
-// create. It returns every difference, ordered by kind and name, or none if the database is
-// as it should be.
+// Examine compares the database with the objects that the migrations of this release create. It returns every
+// difference, ordered by kind and name, or none if the database is as it should be.
 //
-// The triggers of [EnableAudit] are a difference only if some of them exist without the
-// others, and so are those of [EnableOutbox]. The columns and other parts of a missing table
-// are not reported separately. An object that the host has added is a difference with an
-// empty Expected. It need not be a fault. If a newer release has migrated the database, it
-// is not a fault: see [Store.SchemaVersion].
+// The triggers of [EnableAudit] are a difference only if some of them exist without the others, and so are
+// those of [EnableOutbox]. The columns and other parts of a missing table are not reported separately. An
+// object that the host has added is a difference with an empty Expected. It need not be a fault. If a newer
+// release has migrated the database, it is not a fault: see [Store.SchemaVersion].
 //
 // Examine only reads PostgreSQL's catalog, in one transaction that is rolled back. So it only
 // needs USAGE on the schema, works on a standby, and takes no locks but those of a SELECT. It

@@ -61,8 +61,7 @@ type File struct {
 	SQL  string
 }
 
-// Files returns the files in the order of their names. The error lists every field of e
-// that is not valid.
+// Files returns the files in the order of their names. The error lists every field of e that is not valid.
 func (e Export) Files() ([]File, error) { return e.filesOf(migrationFiles) }
 
 func (e Export) filesOf(release fs.FS) ([]File, error) {

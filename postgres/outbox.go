@@ -54,12 +54,11 @@ func (e *NoConsumerError) Error() string { return fmt.Sprintf("postgres: no cons
 // Is makes errors.Is(err, almanac.ErrNotFound) true.
 func (e *NoConsumerError) Is(target error) bool { return target == almanac.ErrNotFound }
 
-// ErrOutboxRestored reports that the position of a consumer is of another server. It
-// consists of transaction ids, and they mean nothing on this server. The tables come from a
-// dump, from logical replication, or from pg_upgrade. Call [EnableOutbox] on this server.
-// All consumers then read every stored row once more. Until then, the consumer reads
-// nothing, and no row is pruned that it may not have read. Physical copies of a server,
-// such as standbys, keep its positions.
+// ErrOutboxRestored reports that the position of a consumer is of another server. It consists of transaction
+// ids, and they mean nothing on this server. The tables come from a dump, from logical replication, or from
+// pg_upgrade. Call [EnableOutbox] on this server. All consumers then read every stored row once more. Until
+// then, the consumer reads nothing, and no row is pruned that it may not have read. Physical copies of a
+// server, such as standbys, keep its positions.
 var ErrOutboxRestored = errors.New("position is of another server: EnableOutbox resets it, and all stored rows are read once more")
 
 // EnableOutbox creates triggers that write domain events to the outbox from now on. They
@@ -155,12 +154,11 @@ var badLimit = almanac.FieldError{Field: "limit", Problem: fmt.Sprintf("is not b
 // hands them to take, and moves the consumer past them, all in one transaction. It
 // returns how many domain events it handed over. If there are none, take is not called.
 //
-// When take fails, or the process dies, or the commit fails, the consumer has not moved,
-// and the same domain events are read again. So each is read at least once. Everything
-// that take writes through tx is stored together with the position, and so is stored
-// exactly once. In the host's transaction (see [Store.InTransaction]) the host's commit
-// moves the consumer. If a consumer reads only in transactions of the host, each read
-// scans all stored rows: prune often, or call Consume outside a transaction now and then.
+// When take fails, or the process dies, or the commit fails, the consumer has not moved, and the same domain
+// events are read again. So each is read at least once. Everything that take writes through tx is stored
+// together with the position, and so is stored exactly once. In the host's transaction (see
+// [Store.InTransaction]) the host's commit moves the consumer. If a consumer reads only in transactions of
+// the host, each read scans all stored rows: prune often, or call Consume outside a transaction now and then.
 //
 // The changes of one user or series come in the order in which they were committed, and
 // all domain events of one transaction that fit into limit come together. An open
@@ -227,9 +225,8 @@ func checkConsume(name string, limit int) error {
 	return nil
 }
 
-// position is how far a consumer has read. The consumer has read all rows in the snapshot
-// seen. While last is not zero, it has also read the rows numbered up to last that are in
-// the snapshot reading and not in seen.
+// position is how far a consumer has read. The consumer has read all rows in the snapshot seen. While last is
+// not zero, it has also read the rows numbered up to last that are in the snapshot reading and not in seen.
 type position struct {
 	seen      string // a pg_snapshot; "" if the consumer does not exist
 	low       int64  // the least number of transactions whose ids are past the end of seen
@@ -268,9 +265,8 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 	}
 	if at.last == 0 {
 		at.reading = now
-		// The host's transaction may have got its id before the number was read, or have
-		// an older snapshot. A smaller number, such as that of the last snapshot, is also
-		// correct, but reads more rows.
+		// The host's transaction may have got its id before the number was read, or have an older snapshot. A
+		// smaller number, such as that of the last snapshot, is also correct, but reads more rows.
 		if younger && !s.InTransaction() {
 			at.nextLow = low
 		}
@@ -303,11 +299,10 @@ func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
 	return e, err
 }
 
-// PruneOutbox examines the oldest rows of the outbox, up to limit, and deletes the rows
-// that every consumer has read. It returns the number of deleted rows. If there is no
-// consumer, PruneOutbox deletes all examined rows. Call it until it returns fewer than
-// limit. Rows that a consumer has not read stay for as long as the consumer exists: see
-// [Store.Consumers]. A limit that is not 1 to 10,000 is an [*almanac.ValidationError].
+// PruneOutbox examines the oldest rows of the outbox, up to limit, and deletes the rows that every consumer
+// has read. It returns the number of deleted rows. If there is no consumer, PruneOutbox deletes all examined
+// rows. Call it until it returns fewer than limit. Rows that a consumer has not read stay for as long as the
+// consumer exists: see [Store.Consumers]. A limit that is not 1 to 10,000 is an [*almanac.ValidationError].
 func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err error) {
 	if limit < 1 || limit > maxRows {
 		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{badLimit}}

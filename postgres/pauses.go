@@ -16,8 +16,7 @@ func (s *Store) Pause(ctx context.Context, eventType string) error {
 	})
 }
 
-// Resume deletes the pause of a type of event, and notifies other processes unless the store has
-// [PollOnly].
+// Resume deletes the pause of a type of event, and notifies other processes unless the store has [PollOnly].
 func (s *Store) Resume(ctx context.Context, eventType string) error {
 	return s.transact(ctx, "resume", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.statements.Resume, pgx.StrictNamedArgs{"type": eventType}); err != nil || s.pollOnly {

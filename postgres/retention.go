@@ -19,9 +19,8 @@ const mostRefused = 20
 // Prune examines a page of ended events, and deletes those that ended before an instant and were
 // due before it. Events that another transaction has locked are kept.
 //
-// It walks the primary key, because ids ascend in the order of creation. An index on the end of
-// events would cost each event. The used key in a series outlives its events, so no occurrence
-// comes again.
+// It walks the primary key, because ids ascend in the order of creation. An index on the end of events would
+// cost each event. The used key in a series outlives its events, so no occurrence comes again.
 //
 // If the database refuses to delete an event, for example because of a foreign key of the host,
 // Prune examines fewer events in a call, and goes on past that event. It returns the error with

@@ -10,13 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Every operator and function in a statement takes exactly the types that pg_catalog defines, or is
-// written with the name pg_catalog. PostgreSQL then uses those of pg_catalog, whatever other roles have
-// created elsewhere, as long as pg_catalog comes first in the search_path (PostgreSQL manual, sections
-// 10.2 and 10.3). It does, unless the path names another schema before it. Then these statements put
-// pg_catalog first until the transaction ends, and restore the path before it ends. The rest of the
-// path stays, because the host's triggers on the tables may need it. See
-// docs/adr/0063-search-path.md.
+// Every operator and function in a statement takes exactly the types that pg_catalog defines, or is written
+// with the name pg_catalog. PostgreSQL then uses those of pg_catalog, whatever other roles have created
+// elsewhere, as long as pg_catalog comes first in the search_path (PostgreSQL manual, sections 10.2 and
+// 10.3). It does, unless the path names another schema before it. Then these statements put pg_catalog first
+// until the transaction ends, and restore the path before it ends. The rest of the path stays, because the
+// host's triggers on the tables may need it. See docs/adr/0063-search-path.md.
 const (
 	catalogFirst = `select pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), true)
 where pg_catalog.current_setting('search_path') operator(pg_catalog.~*) 'pg_catalog'`

@@ -16,10 +16,9 @@ import (
 // another transaction. If the series or the user of an event is locked, the event's result has
 // [almanac.ErrLocked], and the other outcomes are stored.
 //
-// When the database refuses a row of the batch, the settlements are stored in halves, so that the
-// refused row does not block the others. A successor that the database refuses is left out. An error
-// that may be the fault of all rows is the fault of one if others could be stored, in this call or in
-// the calls before.
+// When the database refuses a row of the batch, the settlements are stored in halves, so that the refused row
+// does not block the others. A successor that the database refuses is left out. An error that may be the
+// fault of all rows is the fault of one if others could be stored, in this call or in the calls before.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	if err == nil {
@@ -195,8 +194,7 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 	return left, nil
 }
 
-// read reads the leases of the tokens and the database clock. If t.locked is true, it locks the
-// users first.
+// read reads the leases of the tokens and the database clock. If t.locked is true, it locks the users first.
 func (t *settling) read(ctx context.Context, indexes []int) (err error) {
 	wanted := make(map[claimed]bool, len(indexes))
 	users, tokens := make([]uuid.UUID, 0, len(indexes)), make([]uuid.UUID, 0, len(indexes))

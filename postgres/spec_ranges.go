@@ -16,9 +16,8 @@ import (
 // show where in the order of ids the events are. See docs/adr/0043-queries-by-time.md.
 const few = 5000
 
-// fewDue is few for ended events that are due in a span of time. They lie beside each other in the
-// table, which has events in the order in which they ended, so a hundred are read with one block or
-// a few.
+// fewDue is few for ended events that are due in a span of time. They lie beside each other in the table,
+// which has events in the order in which they ended, so a hundred are read with one block or a few.
 const fewDue = 100_000
 
 // fewNext is few for a page in the order in which events can be claimed. It is smaller, because
@@ -36,10 +35,9 @@ type span struct {
 	eventType   string
 }
 
-// few returns an expression that says whether all selected events lie in ranges of an
-// index with few entries, r.most at most. The ranges are read no further than that. For ended
-// events the expression is a boolean; for pending events it is the array of the ids in
-// the ranges, or NULL.
+// few returns an expression that says whether all selected events lie in ranges of an index with few entries,
+// r.most at most. The ranges are read no further than that. For ended events the expression is a boolean; for
+// pending events it is the array of the ids in the ranges, or NULL.
 func (r *renderer) few(spec almanac.Spec) string {
 	spans, bounded := r.spans(spec)
 	if r.part == ended && !slices.ContainsFunc(spans, func(s span) bool { return s.from+s.until == "" }) {

@@ -57,8 +57,7 @@ const leaseHolds = `EXISTS (
 	) s
 )`
 
-// unpaused is an array of the types in @types that are not paused. It is evaluated once per
-// statement.
+// unpaused is an array of the types in @types that are not paused. It is evaluated once per statement.
 const unpaused = `ARRAY (
 	SELECT t.name
 	FROM pg_catalog.unnest(@types::text[]) AS t (name)
@@ -104,9 +103,8 @@ func load(schema string) (statements, error) {
 	return filled, nil
 }
 
-// templates returns the statements with all placeholders filled in, except the schema and the
-// specifications. It reads the files once, because hosts open a store for each of their
-// transactions.
+// templates returns the statements with all placeholders filled in, except the schema and the specifications.
+// It reads the files once, because hosts open a store for each of their transactions.
 var templates = sync.OnceValues(func() (t statements, err error) {
 	stored, err := queries.ReadFile("parts/as_stored.sql")
 	fill := strings.NewReplacer(
@@ -155,9 +153,8 @@ func nameOf(field string) string {
 // fileOf returns the path of a field's file.
 func fileOf(field string) string { return "queries/" + nameOf(field) + ".sql" }
 
-// named returns the text of a field's file as it is sent to the server. The name of the file takes the
-// place of the comment at its beginning, so that pg_stat_activity and pg_stat_statements tell the
-// statements apart.
+// named returns the text of a field's file as it is sent to the server. The name of the file takes the place
+// of the comment at its beginning, so that pg_stat_activity and pg_stat_statements tell the statements apart.
 func named(field, text string) string {
 	return "/* almanac " + nameOf(field) + " */ " + withoutHead(text)
 }

@@ -61,31 +61,27 @@ var (
 	_ ops.Statistics     = (*Store)(nil)
 )
 
-// Option is an option of the functions that open a store or take a [DB], such as [New]
-// and [Migrate].
+// Option is an option of the functions that open a store or take a [DB], such as [New] and [Migrate].
 type Option func(*Store)
 
 // DefaultSchema is the PostgreSQL schema that holds the tables, unless [WithSchema] names another.
 const DefaultSchema = "almanac"
 
-// WithSchema sets the PostgreSQL schema that holds the tables. The name has at most 63
-// lower-case letters, digits and underscores, and does not begin with a digit or with
-// "pg_". The default is [DefaultSchema].
+// WithSchema sets the PostgreSQL schema that holds the tables. The name has at most 63 lower-case letters,
+// digits and underscores, and does not begin with a digit or with "pg_". The default is [DefaultSchema].
 func WithSchema(name string) Option { return func(s *Store) { s.schema = name } }
 
-// WithTimeout sets how long one operation may take, even if its context lasts longer.
-// Then the operation fails. The server also ends a transaction that has been idle for
-// this long, in case its process is frozen. The default is five seconds. The timeout must
-// be positive. It does not bound migrations, and the limit for idle transactions is off
-// while migrations are applied or undone. An edit during which a handler does not return ends
-// with its context, or five seconds later (see [almanac.Health]).
+// WithTimeout sets how long one operation may take, even if its context lasts longer. Then the operation
+// fails. The server also ends a transaction that has been idle for this long, in case its process is frozen.
+// The default is five seconds. The timeout must be positive. It does not bound migrations, and the limit for
+// idle transactions is off while migrations are applied or undone. An edit during which a handler does not
+// return ends with its context, or five seconds later (see [almanac.Health]).
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// WithLockTimeout sets how long a statement of a transaction waits for a lock that
-// another transaction holds. Then the operation fails with an error that matches
-// [almanac.ErrLocked], nothing is stored, and the connection is released. The default is
-// zero, which means half of [WithTimeout]. The timeout must not be negative. Set a short
-// timeout for stores that serve requests. In the host's own transaction the host's
+// WithLockTimeout sets how long a statement of a transaction waits for a lock that another transaction holds.
+// Then the operation fails with an error that matches [almanac.ErrLocked], nothing is stored, and the
+// connection is released. The default is zero, which means half of [WithTimeout]. The timeout must not be
+// negative. Set a short timeout for stores that serve requests. In the host's own transaction the host's
 // lock_timeout applies instead.
 func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locks = d } }
 

@@ -100,8 +100,7 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	return nil
 }
 
-// rollback ends a transaction. It reaches the server even if ctx is done. After a commit it does
-// nothing.
+// rollback ends a transaction. It reaches the server even if ctx is done. After a commit it does nothing.
 func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -132,9 +131,8 @@ func (s *Store) setPrincipal(ctx context.Context, tx pgx.Tx) (restore func() err
 	}, nil
 }
 
-// Statements that set the principal of a transaction (see audit.principal in schema.sql).
-// replacePrincipal returns the principal that was set before. OFFSET 0 has it read before the new one
-// is set.
+// Statements that set the principal of a transaction (see audit.principal in schema.sql). replacePrincipal
+// returns the principal that was set before. OFFSET 0 has it read before the new one is set.
 const (
 	setPrincipal     = "select set_config('almanac.principal', $1, true)"
 	replacePrincipal = `select b.principal, set_config('almanac.principal', $1, true)
@@ -149,11 +147,10 @@ const (
 	allRows = "set local row_security = off"
 )
 
-// transactOne runs one statement in a transaction of its own, READ COMMITTED, with a single round
-// trip. So the locks are held only while the server works. The drawback: if the connection is lost,
-// it is not known whether the changes were stored. In the host's transaction, transactOne uses a
-// savepoint, as transact does. It passes to collect the time at which it had a connection and began to
-// send the statement.
+// transactOne runs one statement in a transaction of its own, READ COMMITTED, with a single round trip. So
+// the locks are held only while the server works. The drawback: if the connection is lost, it is not known
+// whether the changes were stored. In the host's transaction, transactOne uses a savepoint, as transact does.
+// It passes to collect the time at which it had a connection and began to send the statement.
 func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(rows pgx.Rows, asked time.Time) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error {
 		asked := time.Now()
@@ -314,9 +311,8 @@ func (s *Store) list(ctx context.Context, what string, operation func(context.Co
 }
 
 // replanning is a connection on which each query is planned for its parameter values. For a prepared
-// statement that runs often, the server may choose one plan for all values (PREPARE, plan_cache_mode).
-// A specification can select one event or all events, so that plan could read a whole table for one
-// event.
+// statement that runs often, the server may choose one plan for all values (PREPARE, plan_cache_mode). A
+// specification can select one event or all events, so that plan could read a whole table for one event.
 type replanning struct{ DB }
 
 // Query sends a query as an unnamed statement, for which the server keeps no plan. It needs as many

@@ -44,8 +44,7 @@ func scanSeriesKeys(row pgx.CollectableRow) (k seriesKeys, err error) {
 	return k, err
 }
 
-// scan scans a row that begins with some columns, and ends with those of the last event and of the
-// used keys.
+// scan scans a row that begins with some columns, and ends with those of the last event and of the used keys.
 func (k *seriesKeys) scan(row pgx.CollectableRow, begin ...any) error {
 	var nominal time.Time
 	var used *string

@@ -117,8 +117,7 @@ func userArgs(u almanac.User) pgx.StrictNamedArgs {
 	}
 }
 
-// unknownYear is the year of a stored date of birth whose year is not known: a leap year,
-// which has each day.
+// unknownYear is the year of a stored date of birth whose year is not known: a leap year, which has each day.
 const unknownYear = 4
 
 // birthArg returns a date of birth in the form of the column.

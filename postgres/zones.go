@@ -123,10 +123,9 @@ func scanZoneMark(row pgx.CollectableRow) (calendar.ZoneRules, error) {
 	return r, err
 }
 
-// Offsets returns the offset from UTC of clocks in a zone at each of the instants, in their order,
-// by the zone data of the database. Offsets east of UTC are positive. It is for comparing zone
-// data: Almanac never plans with the zone data of a database. A zone name that the database does
-// not know is an error.
+// Offsets returns the offset from UTC of clocks in a zone at each of the instants, in their order, by the
+// zone data of the database. Offsets east of UTC are positive. It is for comparing zone data: Almanac never
+// plans with the zone data of a database. A zone name that the database does not know is an error.
 func (s *Store) Offsets(ctx context.Context, zone string, instants []time.Time) (offsets []time.Duration, err error) {
 	err = s.do(ctx, "find offsets", func(ctx context.Context, db DB) error {
 		return s.discard(ctx, db, func(ctx context.Context, tx pgx.Tx) (err error) {
