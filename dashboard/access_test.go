@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -210,7 +211,7 @@ func TestWithoutAuthenticationNothingIsShown(t *testing.T) {
 
 func TestAnErrorOfPermissionsIsAFailure(t *testing.T) {
 	t.Parallel()
-	for _, failure := range []error{errors.New("directory is down"), &almanac.NotFoundError{Kind: "directory"}} {
+	for _, failure := range []error{errors.New("directory is down"), &almanac.NotFoundError{Kind: "directory"}, fmt.Errorf("directory: %w", sqlError("42501"))} {
 		var log bytes.Buffer
 		h := newHost(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
 			WithPermissions(func(*http.Request, Action, uuid.UUID) (bool, error) { return true, failure }))

@@ -57,14 +57,7 @@ func (s *dryRuns) begin(address string, clock func() time.Time, search func() (o
 	one := &dryRun{Since: now, done: make(chan struct{})}
 	s.all[address] = one
 	go func() { // ends after operationLimit at the latest
-		result, err := func() (result ops.OperateResult, err error) {
-			defer func() { // no server is there to recover
-				if cause := recover(); cause != nil {
-					err = newPanicError(cause)
-				}
-			}()
-			return search()
-		}()
+		result, err := recovered(search)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		one.result, one.err, one.ended = result, err, clock()

@@ -151,6 +151,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		logged bool
 	}{
 		{errors.New("refused 10.0.0.7"), http.StatusServiceUnavailable, "Try again in a moment.", true},
+		{sqlError("55P03"), http.StatusServiceUnavailable, "The database does not answer. Try again in a moment.", true},
 		{sqlError("57P01"), http.StatusServiceUnavailable, "The database does not answer. Try again in a moment.", true},
 		{fmt.Errorf("query: %w", sqlError("42501")), http.StatusInternalServerError, "The database refuses this. The log of the program says why.", true},
 		{fmt.Errorf("query: %w", context.DeadlineExceeded), http.StatusGatewayTimeout, "Narrow the filter", true},

@@ -126,6 +126,7 @@ func (d *dashboard) push(ctx context.Context, s *stream, raw *http.Request, prin
 	s.offline = false
 	body, err := d.render(r, a, "live")
 	if err != nil {
+		d.log.ErrorContext(ctx, "Dashboard stream failed", slog.String("page", raw.URL.Query().Get("page")), slog.Any("error", err))
 		return err
 	}
 	return s.send("page", body)

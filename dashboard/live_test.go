@@ -254,7 +254,7 @@ func TestAStreamThatCannotBeRenderedIsLogged(t *testing.T) {
 	raw := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/live?page=now", nil)
 	err := d.push(t.Context(), new(stream), raw, "", func(*request) (answer, error) { return answer{template: "now", data: 7}, nil })
 	require.Error(t, err)
-	require.Contains(t, log.String(), "Dashboard page failed")
+	require.Contains(t, log.String(), "Dashboard stream failed")
 }
 
 func TestHeadDoesNotHoldAStream(t *testing.T) {

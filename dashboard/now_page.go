@@ -127,10 +127,7 @@ func totals(s snapshot) []typeRow {
 	var rows []typeRow
 	for _, one := range s.Stats.Events {
 		if len(rows) == 0 || rows[len(rows)-1].Type != one.Type {
-			rows = append(rows, typeRow{Type: one.Type})
-			for _, p := range s.Paused {
-				rows[len(rows)-1].Paused = rows[len(rows)-1].Paused || p.EventType == one.Type
-			}
+			rows = append(rows, typeRow{Type: one.Type, Paused: pausesData{Paused: s.Paused}.paused(one.Type)})
 		}
 		row := &rows[len(rows)-1]
 		switch one.Status {

@@ -309,18 +309,16 @@ func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operat
 				return refusals, false, nil
 			}
 			_, err := d.changeEvent(ctx, w.kind, e, w.change)
-			why := refusalOf(w.kind, err)
-			switch {
-			case err == nil:
-				s.Changed++
-			case why == "":
-				return refusals, false, err
-			default:
+			switch why := refusalOf(w.kind, err); {
+			case why != "":
 				s.Refused++
 				refusals = append(refusals, refusal{e.ID, why})
+			case err != nil:
+				return refusals, false, err
+			default:
+				s.Changed++
 			}
-			s.Tried++
-			s.at = e.ID
+			s.Tried, s.at = s.Tried+1, e.ID
 		}
 		if s.after = found.Next; s.after == "" {
 			break

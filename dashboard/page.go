@@ -98,6 +98,7 @@ func (d *dashboard) write(w http.ResponseWriter, r *request, a answer) {
 	}
 	body, err := d.render(r, a, "layout")
 	if err != nil {
+		d.log.ErrorContext(r.Context(), "Dashboard page failed", slog.String("route", r.Pattern), slog.Any("error", err))
 		http.Error(w, "This page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
@@ -123,13 +124,8 @@ func (d *dashboard) send(w http.ResponseWriter, r *request, csv func(http.Respon
 	d.fail(w, r, err)
 }
 
-// render renders one template of a page: "layout" is the whole page. It logs its error.
-func (d *dashboard) render(r *request, a answer, name string) (_ []byte, err error) {
-	defer func() {
-		if err != nil {
-			d.log.ErrorContext(r.Context(), "Dashboard page failed", slog.String("route", r.Pattern), slog.Any("error", err))
-		}
-	}()
+// render renders one template of a page: "layout" is the whole page.
+func (d *dashboard) render(r *request, a answer, name string) ([]byte, error) {
 	set, ok := templates[a.template]
 	if !ok {
 		return nil, fmt.Errorf("dashboard: no template %q", a.template)
@@ -146,7 +142,7 @@ func (d *dashboard) render(r *request, a answer, name string) (_ []byte, err err
 		f.Live = r.root + "live?" + values.Encode()
 	}
 	var body bytes.Buffer
-	err = set.ExecuteTemplate(&body, name, f)
+	err := set.ExecuteTemplate(&body, name, f)
 	return body.Bytes(), err
 }
 

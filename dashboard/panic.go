@@ -52,6 +52,17 @@ func newPanicError(cause any) *panicError {
 	return &panicError{text, debug.Stack()}
 }
 
+// recovered makes a call whose panic becomes an error. Goroutines of the dashboard need it, because no server
+// recovers them.
+func recovered[T any](call func() (T, error)) (result T, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = newPanicError(cause)
+		}
+	}()
+	return call()
+}
+
 // panicked answers a request whose page has panicked.
 func (d *dashboard) panicked(w http.ResponseWriter, r *request, cause any) {
 	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {

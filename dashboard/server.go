@@ -297,14 +297,13 @@ var notFound = refused(http.StatusNotFound, "There is no such page, event or use
 func problemOf(r *request, err error) (p *problem, complete bool) {
 	var missing *almanac.NotFoundError
 	var invalid *almanac.ValidationError
-	var panicked *panicError
 	switch {
 	case errors.As(err, &p):
 		return p, true
-	case errors.As(err, &panicked):
-		return &problem{status: http.StatusInternalServerError, detail: causeOf(err)}, false
 	case errors.Is(err, errPermission) && r.Context().Err() == nil: // before the others: the error of the host may be any of them
 		return &problem{status: http.StatusServiceUnavailable, detail: causeOf(err) + " Try again in a moment."}, false
+	case errors.As(err, new(*panicError)), rejected(err):
+		return &problem{status: http.StatusInternalServerError, detail: causeOf(err)}, false
 	case errors.As(err, &missing):
 		return notFound.(*problem), true
 	case errors.As(err, &invalid):
@@ -313,9 +312,6 @@ func problemOf(r *request, err error) (p *problem, complete bool) {
 		return &problem{status: http.StatusGatewayTimeout, detail: "The database took too long. Narrow the filter, or try again."}, false
 	case r.Context().Err() != nil:
 		return &problem{status: http.StatusServiceUnavailable, detail: "The request was given up."}, true
-	}
-	if rejected(err) {
-		return &problem{status: http.StatusInternalServerError, detail: causeOf(err)}, false
 	}
 	return &problem{status: http.StatusServiceUnavailable, detail: causeOf(err) + " Try again in a moment."}, false
 }
@@ -334,10 +330,10 @@ func causeOf(err error) string {
 }
 
 // rejected reports whether the database has answered, and refuses a statement, such as for want of a
-// right. It has not answered yet if it stops, is overloaded, or gave way to another transaction.
+// right. It has not answered yet if it stops, is overloaded, or another transaction was first.
 func rejected(err error) bool {
 	var answered interface{ SQLState() string } // as the errors of pgx and of other drivers are
-	return errors.As(err, &answered) && !slices.Contains([]string{"", "08", "40", "53", "57"}, wholeCharacters(answered.SQLState(), 2))
+	return errors.As(err, &answered) && !slices.Contains([]string{"", "08", "40", "53", "55", "57"}, wholeCharacters(answered.SQLState(), 2))
 }
 
 // sentences says what is wrong with each field.

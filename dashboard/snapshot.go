@@ -117,18 +117,10 @@ func (d *dashboard) lastNumbers(r *request) (snapshot, reading) {
 }
 
 // renew reads a snapshot. It belongs to no request, because other viewers may wait for it.
-// A panic would end the program, as no server is there to recover.
 func (n *numbers) renew(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), pageLimit)
 	defer cancel()
-	s, err := func() (s snapshot, err error) {
-		defer func() {
-			if cause := recover(); cause != nil {
-				err = newPanicError(cause)
-			}
-		}()
-		return n.read(ctx)
-	}()
+	s, err := recovered(func() (snapshot, error) { return n.read(ctx) })
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
