@@ -110,6 +110,13 @@ func (l *lane) untilAllowed(now time.Time) time.Duration {
 	return max(0, time.Duration((1-l.tokens.TokensAt(now))/float64(l.tokens.Limit())*float64(time.Second)))
 }
 
+// safeToRetry reports whether a failed call certainly stored nothing. Then there is
+// nothing to undo, and no need to load a failing database further.
+func safeToRetry(err error) bool {
+	var certain interface{ SafeToRetry() bool }
+	return errors.As(err, &certain) && certain.SafeToRetry()
+}
+
 // isRefused reports whether the repository refused a row, and stored nothing. See [Repository].
 func isRefused(err error) bool {
 	var of interface{ Refused() bool }

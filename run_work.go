@@ -204,13 +204,6 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 	return wait, known, err
 }
 
-// safeToRetry reports whether a failed call certainly stored nothing. Then there is
-// nothing to undo, and no need to load a failing database further.
-func safeToRetry(err error) bool {
-	var certain interface{ SafeToRetry() bool }
-	return errors.As(err, &certain) && certain.SafeToRetry()
-}
-
 // disown releases the events of a claim whose answer was lost, even if the claim used up
 // its time. If that fails too, the lease expires by itself.
 func (w *worker) disown(ctx context.Context, token uuid.UUID) error {

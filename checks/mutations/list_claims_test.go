@@ -191,7 +191,7 @@ var claims = []mutation{
 	{
 		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
 		file: "run_work.go",
-		old:  "from, free = new(mark), max(", new: "from, free = &w.mark, max(",
+		old:  "from = new(mark)", new: "from = &w.mark",
 		test: ". TestAPassNamesTheTypeThatIsRefused",
 	},
 	{
