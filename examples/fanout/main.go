@@ -34,7 +34,7 @@ import (
 
 const (
 	users = 20
-	ahead = 2 * time.Second // how soon their birthday is
+	ahead = 4 * time.Second // how soon their birthday is: all are enrolled by then
 )
 
 func main() {
@@ -137,15 +137,15 @@ func enrol(ctx context.Context, store *postgres.Store, registry almanac.Registry
 	if err != nil {
 		return err
 	}
-	for i := range users {
-		_, err := planner.CreateUser(ctx, almanac.Profile{
-			FirstName: "Guest", LastName: fmt.Sprint(i + 1), DateOfBirth: born.String(), Timezone: "Asia/Tokyo",
-		})
-		if err != nil {
-			return err
+	_, err = planner.CreateUsers(ctx, func(yield func(almanac.Profile, error) bool) {
+		for i := range users {
+			guest := almanac.Profile{FirstName: "Guest", LastName: fmt.Sprint(i + 1), DateOfBirth: born.String(), Timezone: "Asia/Tokyo"}
+			if !yield(guest, nil) {
+				return
+			}
 		}
-	}
-	return nil
+	}, almanac.CreateUsersOptions{})
+	return err
 }
 
 // connect opens a separate connection for one part, as on another machine.
