@@ -49,7 +49,8 @@ type (
 	// InZone selects the events of zones with these names. A link and its target are
 	// different names.
 	InZone []string
-	// Overdue selects the pending events that could first be claimed more than By ago (see [Event].FirstAvailable).
+	// Overdue selects the pending events whose due instant passed more than By ago, also those of a
+	// spread type that wait for their point of the window.
 	Overdue struct{ By time.Duration }
 	// ForReason selects the FAILED and CANCELLED events whose [Event].FailureReason begins
 	// with this text. Upper and lower case differ.
@@ -104,9 +105,9 @@ func (Ready) Matches(e Event, now time.Time) bool {
 	return e.Status == Pending && !e.AvailableAt.After(now)
 }
 
-// Matches reports whether e is pending and could first be claimed more than By ago.
+// Matches reports whether e is pending and its due instant passed more than By ago.
 func (s Overdue) Matches(e Event, now time.Time) bool {
-	return e.Status == Pending && e.FirstAvailable().Before(now.Add(-s.By))
+	return e.Status == Pending && e.Due.Before(now.Add(-s.By))
 }
 
 // Matches reports whether e is FAILED or CANCELLED for a reason that begins with the text.

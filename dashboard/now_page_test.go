@@ -48,7 +48,7 @@ func TestTheFirstPageTellsOfEventsThatWaitForAnotherAttempt(t *testing.T) {
 		_, body := h.get(t, "/")
 
 		require.Regexp(t, `1 due</a> event waits for another attempt, the end`, body)
-		_, list := h.get(t, "/"+html.UnescapeString(between(body, `<p class="fact bad"><a href="./`, `"`)))
+		_, list := h.get(t, "/"+html.UnescapeString(between(body, `<p class="fact"><a href="./`, `"`)))
 		require.Contains(t, list, reason)
 		require.Contains(t, list, "delayed until")
 		require.Equal(t, may, strings.Contains(list, "wrong password"))

@@ -112,8 +112,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 		if r.part != pending {
 			return "false"
 		}
-		until := r.overdue(spec)
-		return "(" + r.targets("", until) + " AND (e.ready_at IS NULL OR e.ready_at < " + until + "))"
+		return r.targets("", r.overdue(spec))
 	}
 	panic(fmt.Sprintf("postgres: specification %T is not one of package almanac", spec))
 }
@@ -203,7 +202,8 @@ func (r *renderer) targets(from, until string) string {
 	}
 }
 
-// within returns the condition that a column is at least from and less than until. An empty bound is open.
+// within returns the condition that a column is at least from and less than until. An empty bound is
+// open.
 func within(column, from, until string) string {
 	switch {
 	case from == "":
