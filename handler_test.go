@@ -703,7 +703,7 @@ func TestAnOccurrenceInTheWindowIsStillToCome(t *testing.T) {
 		w := openOn(almanactest.NewRepository(nil))
 		s := w.scheduler(t, almanac.Birthday{Execution: almanac.Execution{Spread: 12 * time.Hour}})
 		e := enrol(t, s, "UTC", "1990-01-01")
-		time.Sleep(e.ReadyAt.Sub(time.Now()) - time.Millisecond)
+		time.Sleep(time.Until(e.ReadyAt) - time.Millisecond)
 		require.False(t, e.Due.After(time.Now()))
 		preview, err := s.Preview(t.Context(), e.UserID, almanac.TypeBirthday, 2)
 		require.NoError(t, err)
