@@ -184,9 +184,7 @@ func (d *dashboard) changeEventPage(r *request) (answer, error) {
 	}
 	id, err := d.changeEvent(r.Context(), kind, e, c)
 	if why := refusalOf(kind, err); why != "" {
-		if errors.As(err, new(*almanac.SuccessorError)) { // the viewer does not see what the handler says
-			d.log.ErrorContext(r.Context(), "Dashboard request failed", slog.String("route", r.Pattern), slog.Any("error", err))
-		}
+		d.logUnplanned(r, err)
 		return answer{title: "Nothing was changed", template: "result", status: http.StatusConflict, data: resultData{
 			Stopped: why, Back: r.root + "events/" + e.ID.String(), BackText: "Back to the event",
 		}}, nil
@@ -213,6 +211,15 @@ func (d *dashboard) changeEvent(ctx context.Context, kind *operationKind, e alma
 	}
 	again, err := d.scheduler.Requeue(ctx, e.ID, almanac.ForceOptions{Force: c.Force})
 	return again.ID, err
+}
+
+// logUnplanned logs why a successor could not be planned, which the viewer does not see: a handler says it.
+func (d *dashboard) logUnplanned(r *request, err error) bool {
+	is := errors.As(err, new(*almanac.SuccessorError))
+	if is {
+		d.log.ErrorContext(r.Context(), "Dashboard request failed", slog.String("route", r.Pattern), slog.Any("error", err))
+	}
+	return is
 }
 
 // refusalOf says why an event was not changed, if it was refused, and otherwise "".

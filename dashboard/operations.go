@@ -244,7 +244,7 @@ type operationAsked struct {
 // operateStep changes events, and says how far it has come.
 func (d *dashboard) operateStep(ctx context.Context, r *request, asked operationAsked, s operationSteps) (answer, error) {
 	f, w, before := asked.form, asked.wish, s
-	refusals, done, err := d.operateUntil(ctx, w, &s)
+	refusals, done, err := d.operateUntil(ctx, r, w, &s)
 	if s.Changed > before.Changed {
 		r.logChange(w.kind.may, slog.String("type", f.Type), slog.Int("changed", s.Changed-before.Changed), slog.Int("refused", s.Refused-before.Refused))
 	}
@@ -282,9 +282,9 @@ func (d *dashboard) stopped(r *request, err error) string {
 // began with the first match. Events that were requeued before are left out and not counted,
 // as in the preview. Done means that no step is left. After an error, the next step begins
 // with the event that failed.
-func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operationSteps) (refusals []refusal, done bool, err error) {
+func (d *dashboard) operateUntil(ctx context.Context, r *request, w operationWish, s *operationSteps) (refusals []refusal, done bool, err error) {
 	picked := append(almanac.And{almanac.InStatus(w.kind.of)}, w.filter...)
-	begin := s.Tried
+	begin, logged := s.Tried, false
 	for s.Tried < s.Seen {
 		if !d.now().Before(s.until) { // the preview took long, or all events of the last page were left out
 			return refusals, false, nil
@@ -311,6 +311,7 @@ func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operat
 			_, err := d.changeEvent(ctx, w.kind, e, w.change)
 			switch why := refusalOf(w.kind, err); {
 			case why != "":
+				logged = logged || d.logUnplanned(r, err)
 				s.Refused++
 				refusals = append(refusals, refusal{e.ID, why})
 			case err != nil:

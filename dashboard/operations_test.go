@@ -550,6 +550,8 @@ func TestAnOperationGoesOnPastAPlanThatFails(t *testing.T) {
 	const why = "The next event of the series cannot be planned. End the series to cancel this event alone."
 	require.Contains(t, body, "<dd>4 events are cancelled</dd>")
 	require.Contains(t, body, why)
+	require.Contains(t, log.String(), "no plan", "the log says what the handler says")
+	log.Reset()
 
 	status, body := h.post(t, "/events/"+events[2].ID.String()+"/cancel", url.Values{})
 	require.Equal(t, http.StatusConflict, status)

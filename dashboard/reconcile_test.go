@@ -151,6 +151,8 @@ func TestReconcilingShowsWhatMovedBesideItsError(t *testing.T) {
 		require.Contains(t, body, "Europe/London")
 		require.Contains(t, log.String(), "moved=999 zones=1 complete=false")
 		require.Equal(t, failure != context.DeadlineExceeded, strings.Contains(log.String(), "Dashboard operation stopped"))
+		_, body = h.post(t, "/zones/reconcile", nil)
+		require.Contains(t, body, "999 events would move, and not everything was looked at. Nothing has changed. ")
 	}
 }
 

@@ -24,9 +24,10 @@ type Dispatcher struct {
 
 // NewDispatcher returns a dispatcher. Its options are those of a scheduler.
 // [almanac.WithWorkers] sets how many messages are published at once. Checks, opt-outs and quiet
-// hours apply before an event is published, and again before it is delivered. Deliverers,
-// middleware and limits have no effect here; give them to workers. The error names everything
-// that is wrong with the settings.
+// hours apply before an event is published, and again before it is delivered. Deliverers and
+// middleware have no effect here; give them to workers. Give a limit of a type to both: a type whose
+// workers are slower fills Settings.MaxWaiting, and then delays the other types. The error names
+// everything that is wrong with the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
 	o := &outlet{Repository: s.Repository, line: newLine(s)}

@@ -502,3 +502,24 @@ func TestQuietHoursHoldWhatHasWaitedInTheStream(t *testing.T) {
 	}, "it is postponed")
 	require.Empty(t, s.received.of(events[0]))
 }
+
+// behind answers as a database whose clock was set back after the dispatcher's claim.
+type behind struct{ almanac.Repository }
+
+func (b behind) LeaseEach(ctx context.Context, events []almanac.Event, owner string, lease time.Duration) (almanac.ClaimResult, error) {
+	r, err := b.Repository.LeaseEach(ctx, events, owner, lease)
+	r.At = r.At.Add(-time.Hour)
+	return r, err
+}
+
+func TestMessagesAreDeliveredAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(3)
+	s.dispatch()
+	s.published(3)
+	s.workOn(behind{s.store}, "ada", accept)
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ada", s.received.workers(e))
+	}
+}

@@ -104,6 +104,9 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	ours := make(map[uuid.UUID]bool, len(held.Events))
 	for _, e := range held.Events {
 		ours[e.ID] = true
+		if first := e.FirstAvailable(); held.At.Before(first) { // the clock was set back since the dispatcher's claim
+			held.At = first
+		}
 	}
 	for _, m := range taken {
 		if ours[m.event.ID] {
@@ -129,20 +132,24 @@ const pausesAge = time.Second
 // then waits in the database for the end of the pause, and takes no space in the stream.
 func (i *inlet) unlessPaused(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-		if i.paused(ctx, d.Event.Type) {
+		if i.paused(ctx, d.Event.Type) || ctx.Err() != nil { // nothing was sent, so no attempt is used up
 			return almanac.Snooze(pausesAge, "the type is paused")
 		}
 		return next.Deliver(ctx, d)
 	})
 }
 
-// paused reports whether a type is paused. If the database does not answer, the last answer is used.
+// paused reports whether a type is paused. If the database does not answer within a second, the last answer is used.
 func (i *inlet) paused(ctx context.Context, eventType string) bool {
 	i.pauses.mu.Lock()
 	defer i.pauses.mu.Unlock()
 	if time.Since(i.pauses.asked) >= pausesAge {
-		if types, err := i.Paused(ctx); err == nil {
+		short, cancel := context.WithTimeout(ctx, pausesAge)
+		types, err := i.Paused(short)
+		if cancel(); err == nil {
 			i.pauses.types = types
+		} else {
+			i.line.Log.WarnContext(ctx, "the paused types cannot be read", slog.Any("error", err))
 		}
 		i.pauses.asked = time.Now()
 	}

@@ -279,7 +279,7 @@ func backfill(ctx context.Context, c config, std streams) error {
 			did, err := scheduler.Backfill(ctx, t, almanac.BackfillOptions{})
 			fmt.Fprintf(std.out, "%s: %d events stored for %d users, %d refused\n", t, did.Events, did.Users, len(did.Refused))
 			for _, r := range did.Refused[:min(len(did.Refused), shownRefusals)] {
-				fmt.Fprintf(std.err, "%s: refused %s: %v\n", t, r.UserID, r.Err)
+				fmt.Fprintf(std.err, "%s: refused %s: %q\n", t, r.UserID, r.Err.Error())
 			}
 			if refused += len(did.Refused); err != nil {
 				return err
