@@ -116,7 +116,10 @@ func TestASlowRemovalDelaysNothingElse(t *testing.T) {
 	}
 	require.Equal(t, 1, users)
 
-	_, err = sweep()
+	err = nil
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); { // a pooler may end the last sweep later
+		_, err = sweep()
+	}
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, 1, scalar(t, pool, "SELECT count(*) FROM almanac.users WHERE id = $1", slow))
 }
