@@ -147,9 +147,9 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	}
 	after := done.Due
 	if !givenExecution(h).CatchUpPolicy.All {
-		after = later(after, stillToCome(series, u, now))
+		after = later(after, now)
 	}
-	e, err := plan(series, u, after, done.UsedBefore.With(done.Uses(u, now)))
+	e, err := plan(series, u, stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)))
 	if err != nil {
 		return Event{}, err
 	}

@@ -662,3 +662,46 @@ func TestTheSameTextOfAnotherUnitIsAnotherOccurrence(t *testing.T) {
 	require.Equal(t, calendar.UnitYear, result.Added[0].KeyUnit)
 	require.Equal(t, was.OccurrenceKey, result.Added[0].OccurrenceKey)
 }
+
+// RunNow and a move east make the event end after the wall time of the next occurrence, which is still to come.
+func TestAnEventMadeDueInAWindowLosesNoOccurrence(t *testing.T) {
+	t.Parallel()
+	const window = 12 * time.Hour
+	for _, all := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+			r.answers = []error{errors.New("busy")}
+			h := almanac.Recurring{
+				Type: "DAILY",
+				Rule: func(almanac.User) (calendar.Recurrence, error) {
+					return calendar.Daily{At: calendar.Clock{Hour: 9}}, nil
+				},
+				Execution: almanac.Execution{Spread: window, CatchUpPolicy: almanac.CatchUp{All: all}, RetryPolicy: almanac.RetryPolicy{First: time.Minute}},
+			}
+			s, p := w.scheduler(t, h), grace
+			p.ID, p.Timezone = uuid.UUID{15: 1}, "America/Los_Angeles"
+			for (almanac.Series{Type: "DAILY"}).Spread(p.ID, window) < window/2 {
+				p.ID[15]++
+			}
+			time.Sleep(12 * time.Hour)
+			created, err := s.CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			e := created.Events[0]
+			time.Sleep(time.Until(e.Due) + 5*time.Hour)
+			w.run(t, h, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			time.Sleep(time.Second)
+			_, err = s.RunNow(t.Context(), e.ID, almanac.ForceOptions{})
+			require.NoError(t, err)
+			time.Sleep(20 * time.Second)
+			_, err = s.UpdateUser(t.Context(), p.ID, almanac.ProfileChange{Timezone: ptr("Pacific/Auckland")})
+			require.NoError(t, err)
+			time.Sleep(48 * time.Hour)
+			require.NoError(t, w.stop())
+			var keys []string
+			for _, d := range r.deliveries() {
+				keys = append(keys, d.Event.OccurrenceKey)
+			}
+			require.Equal(t, []string{"2000-01-01", "2000-01-01", "2000-01-02", "2000-01-03"}, keys)
+		})
+	}
+}

@@ -78,6 +78,37 @@ func TestARowOfTheQueueThatDoesNotMatchItsSeriesClaimsNothing(t *testing.T) {
 	}
 }
 
+// A right row takes the place of a wrong one, also while an event waits for its point of a window.
+func TestARowOfTheQueueMakesNoEventEarlierThanItsPoint(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]string{
+		"of the wall time": "target_timestamp_utc, event_id, id, event_type", "of the past": "now() - interval '2 hours', event_id, id, event_type",
+		"of another type": "now() - interval '1 hour', event_id, id, 'OTHER'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store := mustStore(t, pool)
+			e := overdue(t, store)
+			_, err := pool.Exec(t.Context(), "UPDATE almanac.series SET ready_at = now() + interval '1 hour'")
+			require.NoError(t, err)
+			_, err = pool.Exec(t.Context(), "DELETE FROM almanac.queue")
+			require.NoError(t, err)
+			_, err = pool.Exec(t.Context(), "INSERT INTO almanac.queue (available_at, event_id, series_id, event_type) SELECT "+row+" FROM almanac.series")
+			require.NoError(t, err)
+			for range 2 {
+				claim, err := store.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday, "OTHER"}, time.Minute))
+				require.NoError(t, err)
+				require.Empty(t, claim.Events)
+			}
+			is, err := store.Event(t.Context(), e.ID)
+			require.NoError(t, err)
+			require.Equal(t, is.ReadyAt, is.AvailableAt)
+			require.Equal(t, 1, scalar(t, pool, "SELECT count(*) FROM almanac.queue WHERE delayed_from IS NOT NULL AND event_type = 'BIRTHDAY'"))
+		})
+	}
+}
+
 // A row of an event that is in flight is not put right.
 func TestARowOfTheQueueBesideALeaseClaimsNothing(t *testing.T) {
 	t.Parallel()

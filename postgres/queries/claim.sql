@@ -92,18 +92,18 @@ WITH asked AS MATERIALIZED (
         SELECT *
         FROM :"schema".series x
         WHERE x.id = q.series_id AND x.event_id = q.event_id AND x.event_type = q.event_type
-            AND x.target_timestamp_utc <= now() + @ahead::interval
+            AND greatest(x.target_timestamp_utc, x.ready_at) <= now() + @ahead::interval
         OFFSET 0
     ) s
     ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
 ), put_right AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
-    SELECT greatest(d.available_at, s.target_timestamp_utc), s.event_id, s.id, s.event_type,
-        CASE WHEN d.available_at > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0)
+    SELECT greatest(d.available_at, s.target_timestamp_utc, s.ready_at), s.event_id, s.id, s.event_type,
+        CASE WHEN greatest(d.available_at, s.ready_at) > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0)
     FROM dequeued d
     JOIN :"schema".series s ON s.id = d.series_id AND s.event_id = d.event_id
     WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM due)
-        AND (s.event_type <> d.event_type OR s.target_timestamp_utc > now() + @ahead::interval)
+        AND (s.event_type <> d.event_type OR greatest(s.target_timestamp_utc, s.ready_at) > now() + @ahead::interval)
         AND NOT EXISTS (
             SELECT FROM :"schema".leases l
             CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
