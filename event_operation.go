@@ -30,7 +30,7 @@ func (e Event) Cancel(reason string) (Event, error) {
 // present second, because a wall time has whole seconds. Identity, Nominal, payload and
 // idempotency key stay. RunNow returns an event that is available already unchanged. The
 // error is an [*InvalidStateTransitionError] unless e is PENDING, or if e was claimed
-// before and its instant has not passed.
+// before and its [Event.FirstAvailable] has not passed.
 func (e Event) RunNow(now time.Time) (Event, error) {
 	if e.Status != Pending {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -45,7 +45,7 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 		next.Due = now.Truncate(time.Second)
 		next.AvailableAt, next.ReadyAt = next.Due, time.Time{}
 		next.Wall, next.Nominal = calendar.StoredTimezone(e.Zone).WallTime(next.Due), e.nominal()
-	} else if now.Before(e.Due) {
+	} else if now.Before(e.FirstAvailable()) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its instant
 	}
 	next.Version++

@@ -497,3 +497,17 @@ func TestRandomTransitionsFollowTheModel(t *testing.T) {
 		})
 	})
 }
+
+func TestEvent_RunNow_waitsForThePointOfAnEventThatWasClaimed(t *testing.T) {
+	t.Parallel()
+	e := planned(t)
+	e.ReadyAt = e.Due.Add(time.Hour)
+	e.AvailableAt, e.ClaimCount = e.ReadyAt.Add(time.Minute), 1
+	for minutes, early := range map[time.Duration]bool{59: true, 60: false} {
+		next, err := e.RunNow(e.Due.Add(minutes * time.Minute))
+		var state *almanac.InvalidStateTransitionError
+		if errors.As(err, &state) != early || early == next.AvailableAt.Before(e.AvailableAt) {
+			t.Errorf("after %d minutes: available at %s, %v", minutes, next.AvailableAt, err)
+		}
+	}
+}

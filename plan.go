@@ -221,11 +221,12 @@ const searchBack = 72 * time.Hour
 
 // replanning is an edit of a user before it is stored.
 type replanning struct {
-	Roster           // before the edit
-	is     User      // the user after the edit
-	types  []string  // whose events are replanned; other programs may have further types
-	zones  *zoneView // how this program's zone rules differ from those of the repository
-	guard  guard     // calls the handlers
+	Roster                                // before the edit
+	is     User                           // the user after the edit
+	types  []string                       // whose events are replanned; other programs may have further types
+	zones  *zoneView                      // how this program's zone rules differ from those of the repository
+	guard  guard                          // calls the handlers
+	quiet  func(User) calendar.QuietHours // nil means none
 }
 
 // event returns a pending event, updated for its user after the edit.
@@ -257,7 +258,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		}
 		return next, err
 	}
-	if passed && e.nominal() == nominalOf(same.Occurrence) { // RunNow made it due, and the edit changes the zone
+	if passed && p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence) { // RunNow made it due, and the edit changes the zone
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
@@ -317,9 +318,6 @@ func stillToCome(h oneSeries, u User, now time.Time) time.Time {
 	return now.Add(-h.id().Spread(u.ID, givenExecution(h).Spread))
 }
 
-// maxQuiet is longer than any quiet hours: RunNow makes an event due at most so much later.
-const maxQuiet = 25 * time.Hour
-
 // hasPassed reports whether the instant of an occurrence has passed.
 func (p replanning) hasPassed(o Occurrence) bool {
 	r, err := o.in(p.is).Resolve()
@@ -333,7 +331,7 @@ func (p replanning) inWindow(e Event) bool { return !e.Due.After(p.Now) && e.Rea
 // the window after it, and the edit changes neither the occurrence nor the zone. It is false for
 // [Planner].Reschedule, which has no edit and moves the event back to its occurrence.
 func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
-	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
+	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || !p.dueByNow(e) {
 		return false
 	}
 	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) && r.Instant.After(p.Now) {
@@ -341,6 +339,16 @@ func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 	}
 	was, found, err := occurrenceNamed(h, p.User, e)
 	return err == nil && found && was.Wall == same.Wall && was.Zone == same.Zone
+}
+
+// dueByNow reports whether the instant of an event is one that [Operator].RunNow may have given it: it has
+// passed, or the quiet hours end then.
+func (p replanning) dueByNow(e Event) bool {
+	if p.quiet == nil || !e.Due.After(p.Now) {
+		return !e.Due.After(p.Now)
+	}
+	end, _ := p.quiet(p.User).End(p.User.Timezone, p.Now)
+	return e.Due.Equal(end)
 }
 
 // leavesTimes reports whether a series lacks the occurrence of a pending event because of

@@ -47,7 +47,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 		if err != nil {
 			return Edit{}, err
 		}
-		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id)}
+		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.quiet}
 		if wanted, err = s.replanAll(p); err == nil {
 			left = s.leftOut(p, wanted)
 		}

@@ -137,6 +137,48 @@ func TestEditsLeaveAnEventThatWasMadeDue(t *testing.T) {
 	}
 }
 
+// A name edit after a deployment, or an edit of the user's own lead time, on the day before the announcement.
+func TestAnEditMovesAnAnnouncementToItsNewTime(t *testing.T) {
+	t.Parallel()
+	announced := func(lead func(almanac.User) int) almanac.Recurring {
+		return almanac.Recurring{Type: "SOON", Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			nine := calendar.Clock{Hour: 9}
+			return calendar.Offset{Of: calendar.Yearly{Month: time.January, Day: 8, At: nine}, Days: -lead(u), At: nine}, nil
+		}}
+	}
+	always := func(days int) func(almanac.User) int { return func(almanac.User) int { return days } }
+	ofLocale := func(u almanac.User) int { return len(u.Locale) + 1 } // 6 of de-DE, 3 of de
+	for name, tt := range map[string]struct {
+		before, after func(almanac.User) int
+		change        almanac.ProfileChange
+		want          string // the wall time of the event then
+	}{
+		"a deployment, then a name":        {always(6), always(4), almanac.ProfileChange{FirstName: ptr("Augusta")}, "2000-01-04T09:00:00"},
+		"another lead":                     {ofLocale, ofLocale, almanac.ProfileChange{Locale: ptr("de")}, "2000-01-05T09:00:00"},
+		"another lead, whose time is past": {always(6), always(7), almanac.ProfileChange{FirstName: ptr("Augusta")}, "2001-01-01T09:00:00"},
+	} {
+		for _, option := range []almanac.Option{almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(22, 8))} {
+			synctest.Test(t, func(t *testing.T) {
+				w, p := openOn(almanactest.NewRepository(nil)), grace
+				p.Timezone, p.Locale = "UTC", "de-DE"
+				time.Sleep(12 * time.Hour) // noon of 1 January 2000
+				created, err := w.scheduler(t, announced(tt.before), option).CreateUser(t.Context(), p)
+				require.NoError(t, err)
+				require.Equal(t, "2000-01-02T09:00:00", created.Events[0].Wall.String())
+
+				edited, err := w.scheduler(t, announced(tt.after), option).UpdateUser(t.Context(), created.User.ID, tt.change)
+				require.NoError(t, err)
+				var walls []string
+				for _, e := range append(edited.Moved, edited.Added...) {
+					walls = append(walls, e.Wall.String())
+				}
+				require.Equal(t, []string{tt.want}, walls, name)
+				require.Empty(t, edited.Refreshed, name)
+			})
+		}
+	}
+}
+
 func TestRunNowWaitsForTheEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -179,8 +179,8 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // becomes due at their end, unless it is forced. The events of a handler that overrides
 // opt-outs, and those that were requeued by force, are never postponed.
 //
-// Give the same quiet hours to every program that delivers or makes events due. Run stores
-// them, and logs a warning if another program stored others (see [Setting]).
+// Give the same quiet hours to every program that delivers events, makes them due or edits
+// users. Run stores them, and logs a warning if another program stored others (see [Setting]).
 //
 // The function is called before each attempt at a late event. It must be safe for
 // concurrent use and must depend only on u. NewScheduler and Run call it with the zero

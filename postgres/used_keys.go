@@ -63,11 +63,18 @@ func (s *Store) unshownKeys(ctx context.Context, tx pgx.Tx, events []almanac.Eve
 	if len(events) == 0 {
 		return nil, nil
 	}
-	type event = almanac.Event
+	type of struct {
+		user   uuid.UUID
+		series almanac.Series
+	}
+	planned := make(map[of]almanac.Event, len(events))
+	for _, e := range events {
+		planned[of{e.UserID, almanac.SeriesOf(e)}] = e
+	}
 	stored, err := all(ctx, tx, s.statements.SeriesKeys, namesOf(events), scanSeriesKeys)
 	return slices.DeleteFunc(stored, func(k seriesKeys) bool {
-		i := slices.IndexFunc(events, func(e event) bool { return e.UserID == k.user && almanac.SeriesOf(e) == k.series })
-		return k.open || !k.used.Has(events[i].Occurrence().Occurrence) || slices.Equal(known(events[i])[k.series], k.used)
+		e := planned[of{k.user, k.series}]
+		return k.open || !k.used.Has(e.Occurrence().Occurrence) || slices.Equal(known(e)[k.series], k.used)
 	}), err
 }
 
