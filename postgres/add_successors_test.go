@@ -254,8 +254,11 @@ func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
 	var stalled []almanac.StalledSeries
 	for pass := 0; len(stalled) != 1 || stalled[0].Failures == 0; pass++ {
 		require.Less(t, pass, 40, "passes")
-		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{Within: 4800 * time.Millisecond}) // maintenance has a third, and this task half of that
-		require.NoError(t, err)
+		// Maintenance has a third, and this task half of that.
+		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{Within: 4800 * time.Millisecond})
+		if !errors.Is(err, context.DeadlineExceeded) { // on a busy machine another statement takes longer than the timeout
+			require.NoError(t, err)
+		}
 		stalled, err = mustStore(t, pool).Stalled(t.Context(), uuid.Nil, 0)
 		require.NoError(t, err)
 	}

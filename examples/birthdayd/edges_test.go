@@ -137,6 +137,7 @@ func TestEditsOfLockedUsersDelayNoOtherUser(t *testing.T) {
 			t.Parallel()
 			url := pgtest.URL(t)
 			p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", url)...)
+			p.says("/readyz", http.StatusOK)
 			db, err := pgxpool.New(t.Context(), pgtest.Direct(t, url)+"&pool_max_conns=12")
 			require.NoError(t, err)
 			t.Cleanup(db.Close) // after the locks are released
