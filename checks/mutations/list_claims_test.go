@@ -81,7 +81,7 @@ var claims = []mutation{
 		test: ". TestNoEventStartsEarlyByTheDatabaseClock",
 	},
 	{
-		promise: "the confirmation at the instant that what was claimed ahead is still held", in: reliability,
+		promise: "the confirmation, at the instant, that an event claimed ahead is still held", in: reliability,
 		file: "run_ahead.go",
 		old:  "case !held[id]:", new: "case false:",
 		test: ". TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight",
@@ -99,7 +99,7 @@ var claims = []mutation{
 		test: "postgres TestPostgresRepository/^EditUser$/^releases_events_claimed_ahead",
 	},
 	{
-		promise: "the release of what is held ahead when a worker stops", in: reliability,
+		promise: "the release of events held ahead when a worker stops", in: reliability,
 		file: "run_ahead.go",
 		old:  "_, err := w.repository.Return(ctx, eventsOf(jobs))\n\t\t\treturn err", new: "return nil",
 		test: ". TestAStoppingProcessReleasesEventsHeldAhead",
@@ -249,7 +249,7 @@ var claims = []mutation{
 		test: ". TestAnErrorOfEveryTypeIsAboutNone",
 	},
 	{
-		promise: "the claim goes on after them", in: reliability,
+		promise: "The claim deletes rows that belong to no waiting event, and goes on.", in: reliability,
 		file: "postgres/claims.go",
 		old:  "more && calls < mostClaims", new: "more && calls < 1 && err == nil",
 		test: "postgres TestAClaimGoesOnAfterRowsThatClaimNothing",

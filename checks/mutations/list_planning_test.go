@@ -169,19 +169,19 @@ var planning = []mutation{
 // edits are safeguards of opt-outs and of quiet hours.
 var edits = []mutation{
 	{
-		promise: "The worker compares it again before each attempt, so it also holds for events that other programs have planned.", in: handlers,
+		promise: "Workers check opt-outs before each attempt, so an opt-out also holds for events that other programs have planned.", in: handlers,
 		file: "run_work.go",
 		old:  `if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {`, new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
-		promise: "so meanwhile only opt-outs are stored", in: reliability,
+		promise: "So meanwhile the only edits that can be stored are opt-outs", in: reliability,
 		file: "plan_edit.go",
 		old:  "if len(c.OptIn)+len(c.OptOut) == 0 || ", new: "if len(types) > 0 || ",
 		test: ". TestAnOptOutIsStoredWhateverHandlersDo",
 	},
 	{
-		promise: "So an opt-out of a channel ends the event then, as CANCELLED, and the series goes on.", in: handlers,
+		promise: "So an opt-out of a channel ends the event at delivery, as CANCELLED, and the series goes on.", in: handlers,
 		file: "run_work.go",
 		old:  "if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {", new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
@@ -205,7 +205,7 @@ var edits = []mutation{
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
 	{
-		promise: "delivered: who asked for 06:00 gets 06:00", in: handlers,
+		promise: "delivered: a user who chose 06:00 gets the event at 06:00", in: handlers,
 		file: "user_opt_out.go",
 		old:  "late := j.event.RetryCount > 0 || now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := true",
 		test: ". TestQuietHoursHoldLateEventsOnly",
@@ -215,13 +215,13 @@ var edits = []mutation{
 // usedDays are safeguards of what counts as used after a changed rule.
 var usedDays = []mutation{
 	{
-		promise: "What the new rule still owes is decided by the unit of its keys", in: handlers,
+		promise: "Which occurrences the new rule still delivers depends on the unit of its keys", in: handlers,
 		file: "plan.go",
 		old:  "done.UsedBefore.With(done.Uses(u, now))", new: "UsedKeys(nil).With(done.Uses(u, now))",
 		test: ". TestASuccessorKnowsTheUsedKeysOfEachUnit",
 	},
 	{
-		promise: "What the new rule still owes is decided by the unit of its keys", in: handlers,
+		promise: "Which occurrences the new rule still delivers depends on the unit of its keys", in: handlers,
 		file: "plan.go",
 		old:  "next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit", new: "next.OccurrenceKey != e.OccurrenceKey",
 		test: ". TestTheSameTextOfAnotherUnitIsAnotherOccurrence",
@@ -263,13 +263,13 @@ var usedDays = []mutation{
 		test: "postgres TestTheTrailAndTheOutboxKnowTheUnitOfAKey",
 	},
 	{
-		promise: "is given up when the edit's context is done", in: handlers,
+		promise: "An edit waits for a call until the edit's context is done, but at most five seconds.", in: handlers,
 		file: "series.go",
 		old:  "Context: g.ctx,", new: "Context: context.Background(),",
 		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",
 	},
 	{
-		promise: "is given up when the edit's context is done", in: handlers,
+		promise: "An edit waits for a call until the edit's context is done, but at most five seconds.", in: handlers,
 		file: "scheduler_options.go",
 		old:  "quiet, err := guarded(g, ", new: "quiet, err := guarded(unbound(), ",
 		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",

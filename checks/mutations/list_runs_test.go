@@ -81,7 +81,7 @@ var runs = []mutation{
 		test: ". TestCatchUpDecidesWhatIsDeliveredAfterADowntime",
 	},
 	{
-		promise: "`SkipOlder`: an event that is later fails as missed.", in: handlers,
+		promise: "`SkipOlder`: an event that is later than this fails as missed.", in: handlers,
 		file: "run_lane.go",
 		old:  "checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))", new: "_ = c",
 		test: ". TestCatchUpDecidesWhatIsDeliveredAfterADowntime",
@@ -201,7 +201,7 @@ var runs = []mutation{
 		test: ". TestMissingDeliverersAreLoggedWithinBounds",
 	},
 	{
-		promise: "It prunes too when another task of the pass has failed", in: "docs/embedding.md",
+		promise: "It prunes even if another task of the pass has failed", in: "docs/embedding.md",
 		file: "run_once.go",
 		old:  "if p.Prune && p.retention > 0 {", new: "if p.Prune && p.retention > 0 && err == nil {",
 		test: ". TestRunOncePrunesAfterAnotherTaskFailed",

@@ -123,7 +123,7 @@ var settlements = []mutation{
 		test: "postgres TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo",
 	},
 	{
-		promise: "Whatever the code of the error, it is the error of one row if other rows can be stored.", in: reliability,
+		promise: "An error counts as the error of one row if other rows can be stored, whatever its code.", in: reliability,
 		file: "postgres/errors.go",
 		old:  "return !doubtful(err)", new: "return code == \"P0001\" || classOf(code) == \"22\" || classOf(code) == \"23\"",
 		test: "postgres TestOneRefusedRowDelaysNoOtherRow",
@@ -135,7 +135,7 @@ var settlements = []mutation{
 		test: "postgres TestRefusedNeighboursDelayNoOtherRow/AddEvents",
 	},
 	{
-		promise: "An error of every row is about none of them.", in: reliability,
+		promise: "An error that every row has is not the error of one row.", in: reliability,
 		file: "postgres/settle.go",
 		old:  "(works || s.earlier.settles.Swap(false))", new: "(works || true)",
 		test: "postgres TestNoRowIsRefusedWhenEveryRowFails",
@@ -147,7 +147,7 @@ var settlements = []mutation{
 		test: "postgres TestSettleStoresNoOutcomeWithoutItsFollowUpsWhenARightIsMissing",
 	},
 	{
-		promise: "An outcome that is settled alone counts as one among those of the calls before.", in: reliability,
+		promise: "If a call settles a single outcome, the other rows are the outcomes of the calls before.", in: reliability,
 		file: "postgres/settle.go",
 		old:  "(works || s.earlier.settles.Swap(false))", new: "works",
 		test: "postgres TestSettleDoubtsALoneOutcomeAfterOthersWereStored",
@@ -165,7 +165,7 @@ var settlements = []mutation{
 		test: "postgres TestPassesPlanSuccessorsPastAUserWhoTakesTooLong",
 	},
 	{
-		promise: "Then it still grows by an eighth each time.", in: reliability,
+		promise: "Then calls still grow by an eighth each time.", in: reliability,
 		file: "internal/engine/size.go",
 		old:  "c.most += max(c.most/8, 1)", new: "c.most += 0",
 		test: "internal/engine TestSettle_storesMoreResultsAgainUnderSteadyLoad",
@@ -177,13 +177,13 @@ var settlements = []mutation{
 		test: "postgres TestAddReturnsErrorsOfThePlanUnchanged",
 	},
 	{
-		promise: "have further calls of that type refused until one returns", in: reliability,
+		promise: "further calls of that type are refused until one returns", in: reliability,
 		file: "internal/isolate/isolate.go",
 		old:  "c.open[name.code()] >= MaxBlocked {", new: "c.open[name.code()] >= 1<<30 {",
 		test: "internal/isolate TestRun_refusesATypeWithTenBlockedCalls",
 	},
 	{
-		promise: "A user is refused once, and the last attempt counts.", in: reliability,
+		promise: "A user is in `Refused` only once, with the error of the last attempt.", in: reliability,
 		file: "scheduler_backfill.go",
 		old:  "return slices.Contains(added.Locked, was.UserID) ||", new: "return",
 		test: ". TestBackfillRefusesNoUserTwice",
@@ -225,7 +225,7 @@ var settlements = []mutation{
 		test: "postgres TestPostgresRepository/^Settle$",
 	},
 	{
-		promise: "repeats are no more than the events held at a fault", in: reliability,
+		promise: "a fault repeats no more deliveries than events were held when it happened", in: reliability,
 		file: "internal/engine/settle.go",
 		old:  "batch = s.discard(ctx, batch, err)", new: "s.free(batch)\n\t\tbatch = nil",
 		test: "internal/engine TestSettle_triesTheSameBatchAgain",

@@ -258,7 +258,7 @@ var surroundings = []mutation{
 		test: ". TestSpreadEventsStartAtTheirPointOfTheWindow",
 	},
 	{
-		promise: "Each series of a user keeps its point of the window every year.", in: handlers,
+		promise: "Each series of a user has a point of the window, the same every year.", in: handlers,
 		file: "timezone.go",
 		old:  "e.ReadyAt = due.Add(e.ReadyAt.Sub(e.Due))", new: "e.ReadyAt = time.Time{}",
 		test: ". TestChangesKeepTheSpreadOfAnEvent",
