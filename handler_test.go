@@ -745,11 +745,7 @@ func TestRetriesInAWindowLoseNoOccurrence(t *testing.T) {
 		})), almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour))
 		time.Sleep(84 * time.Hour)
 		require.NoError(t, w.stop())
-		var keys []string
-		for _, d := range r.deliveries() {
-			keys = append(keys, d.Event.OccurrenceKey)
-		}
-		require.Equal(t, []string{"1999-12-31", "2000-01-01", "2000-01-02", "2000-01-03"}, keys)
+		require.Equal(t, []string{"1999-12-31", "2000-01-01", "2000-01-02", "2000-01-03"}, r.keys())
 	})
 }
 

@@ -45,6 +45,14 @@ func (r *receiver) deliveries() []almanac.Delivery {
 	return append([]almanac.Delivery(nil), r.got...)
 }
 
+// keys returns the occurrence keys of the deliveries, in their order.
+func (r *receiver) keys() (keys []string) {
+	for _, d := range r.deliveries() {
+		keys = append(keys, d.Event.OccurrenceKey)
+	}
+	return keys
+}
+
 var errBusy = errors.New("receiver is busy")
 
 // soon is a retry policy for tests: the same shape, milliseconds apart.

@@ -15,13 +15,20 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
+// documentation returns the two parts of doc.go: on the API of users, and on that of operators.
+func documentation(t *testing.T) (public, admin string) {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	public, admin, found := strings.Cut(string(text), "\n// # Administration\n")
+	require.True(t, found)
+	return public, admin
+}
+
 // Clients are written from the documentation, so it must be complete.
 func TestTheDocumentationListsEveryRoute(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	api, admin, found := strings.Cut(string(text), "\n// # Administration\n")
-	require.True(t, found)
+	api, admin := documentation(t)
 	s := open(t)
 	for doc, handler := range map[string]http.Handler{api: s.handler, admin: s.admin} {
 		documented := make(map[string][]string)
@@ -75,10 +82,7 @@ type fields struct {
 // The fields of an answer are those of the OpenAPI document, which other tests compare with answers.
 func TestTheDocumentationListsEveryFieldOfAnAnswer(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	public, admin, found := strings.Cut(string(text), "\n// # Administration\n")
-	require.True(t, found)
+	public, admin := documentation(t)
 	for file, doc := range map[string]string{"api": public, "admin": admin} {
 		var api struct {
 			Paths map[string]map[string]struct {

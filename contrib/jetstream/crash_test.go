@@ -22,9 +22,7 @@ import (
 func TestMessageWhoseLeaseWasLostIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(2)
-	stop := s.dispatch()
-	s.published(2)
+	events, stop := s.publish(2)
 	stop()
 	s.expire()
 	released, err := s.store.ReleaseExpired(t.Context(), 10)

@@ -96,9 +96,7 @@ func TestNotOwedCallsTheEventOff(t *testing.T) {
 func TestRepeatedMessageIsDropped(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(2)
-	stop := s.dispatch()
-	s.published(2)
+	events, stop := s.publish(2)
 	stop()
 	var repeats []*nats.Msg
 	for place := range events {
@@ -135,9 +133,7 @@ func TestRepeatedMessageIsDropped(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(5)
-	s.dispatch()
-	s.published(5)
+	events, _ := s.publish(5)
 
 	dir, port := s.server.StoreDir(), s.server.Addr().(*net.TCPAddr).Port
 	halt(s.server)
@@ -278,9 +274,7 @@ func TestStreamIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.settings.Lease = short
-	events := s.due(3)
-	s.dispatch()
-	s.published(3)
+	events, _ := s.publish(3)
 	require.NoError(t, s.settings.JetStream.DeleteStream(t.Context(), "ALMANAC"))
 
 	s.work("ada", accept)
@@ -326,9 +320,7 @@ func TestMessageIsDeletedFromTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.settings.Lease = short
-	events := s.due(3)
-	s.dispatch()
-	s.published(3)
+	events, _ := s.publish(3)
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s.work("ada", func(context.Context, almanac.Delivery) error {
@@ -467,9 +459,7 @@ func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 func TestAPauseHoldsWhatWaitsInTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(3)
-	s.dispatch()
-	s.published(3)
+	events, _ := s.publish(3)
 	require.NoError(t, s.store.Pause(t.Context(), "PING"))
 	s.work("ada", accept)
 
@@ -489,9 +479,7 @@ func TestAPauseHoldsWhatWaitsInTheStream(t *testing.T) {
 func TestQuietHoursHoldWhatHasWaitedInTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(1, almanactest.ReadyFor(time.Hour))
-	stop := s.dispatch()
-	s.published(1)
+	events, stop := s.publish(1, almanactest.ReadyFor(time.Hour))
 	stop()
 	allDay := calendar.QuietHours{Until: calendar.Clock{Hour: 23, Minute: 59, Second: 59}}
 	s.work("ada", accept, almanac.WithQuietHours(func(almanac.User) calendar.QuietHours { return allDay }), almanac.WithMissedGrace(time.Minute))
@@ -515,9 +503,7 @@ func (b behind) LeaseEach(ctx context.Context, events []almanac.Event, owner str
 func TestMessagesAreDeliveredAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	events := s.due(3)
-	s.dispatch()
-	s.published(3)
+	events, _ := s.publish(3)
 	s.workOn(behind{s.store}, "ada", accept)
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ada", s.received.workers(e))

@@ -122,6 +122,15 @@ func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
 	return s.run(d.Run)
 }
 
+// publish stores due events, each of another user, and runs a dispatcher until it has published them.
+// The dispatcher goes on until stop is called, or the test ends.
+func (s *stage) publish(n int, options ...almanactest.EventOption) (events []almanac.Event, stop func()) {
+	s.Helper()
+	events, stop = s.due(n, options...), s.dispatch()
+	s.published(n)
+	return events, stop
+}
+
 // work runs a worker. The function deliver makes its deliveries, and they are recorded
 // under name.
 func (s *stage) work(name string, deliver almanac.DelivererFunc, options ...almanac.Option) (stop func()) {
