@@ -13,7 +13,7 @@ FROM generate_series(1, current_setting('bench.users')::bigint) n,
             'America/Sao_Paulo', 'Europe/Paris', 'Australia/Sydney', 'Africa/Lagos', 'UTC', 'Asia/Kathmandu'
         ])[1 + abs(hashint8(n)) % 20] END
     ) z (zone),
-    -- The date is any day of the year; for two users in a thousand, who are overdue, one of the last two days. No birthday is after a 28th.
+    -- Two users in a thousand are overdue: their date is one of the last two days. For other users it is any day of the year. Days after the 28th become the 28th.
     LATERAL (
         SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END
     ) a (date),

@@ -114,7 +114,7 @@ const lostPage = 1000
 
 // requeueLost reads a page of series, and puts open events that are in neither the queue nor a lease into the queue. It
 // returns an error if there are any, because no program of this release leaves such events. The next call reads the next page. After
-// an error it begins anywhere.
+// an error it begins at a random series.
 func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 	var r releaseResult
 	var last *int64

@@ -18,8 +18,8 @@ import (
 // CreateUsers stores users with their first events, in one transaction, with one statement for all users and
 // one for all events. It stores each half of the list separately, and again the halves of a half, in these
 // cases: the database refuses a row, the transaction takes too long, or a statement waits for another
-// transaction that stores one of the users, see inHalves. It stores a user whose external id an earlier user
-// of the list has in a later transaction, so that the earlier user gets it.
+// transaction that stores one of the users, see inHalves. If an earlier user of the list has the external id
+// of a user, the latter is stored in a later transaction, so that the earlier user gets the external id.
 func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	switch len(users) {
 	case 0:
@@ -294,7 +294,7 @@ func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (de
 	return deleted, holders, err
 }
 
-// distinctExternalIDs returns how many users a list begins with of whom no two have the same external id.
+// distinctExternalIDs returns how many users at the beginning of a list have different external ids.
 func distinctExternalIDs(users []almanac.UserWithEvents) int {
 	seen := make(map[string]bool)
 	for i, p := range users {

@@ -18,7 +18,7 @@ import (
 //
 // When the database refuses a row of the batch, the settlements are stored in halves, so that the refused row
 // does not block the others. A successor that the database refuses is left out. An error that may be the
-// fault of all rows is the fault of one if others could be stored, in this call or in the calls before.
+// fault of all rows counts as the fault of one if others could be stored, in this call or in those before.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	if err == nil {

@@ -6,10 +6,10 @@
 WITH stored AS (
     INSERT INTO :"schema".series AS s (current_user_version, :new_columns)
     SELECT
-        -- Looked up one by one, however many there are. Where there is no user, the foreign key says so.
+        -- The planner looks the users up one by one, however many there are. If a user does not exist, the foreign key fails.
         coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), :new_columns
     FROM unnest(:new_arrays) AS n (:new_columns)
-    -- The columns that name the series are not set, because to SET a key takes a stronger lock. The origin stays too.
+    -- The columns that name the series are not set, because setting a key takes a stronger lock. The origin stays too.
     ON CONFLICT (user_id, event_type, name, detached) DO UPDATE
     SET (current_user_version, key_instant, last_error, retry_count, claim_count, crash_count, version, created_at, updated_at,
         :renewed)

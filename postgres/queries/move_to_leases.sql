@@ -1,4 +1,4 @@
--- Move events that are still held as they were claimed to empty leases, each to a lease of its own.
+-- Move events whose claims are still in force to empty leases, each to a lease of its own.
 --   @tokens uuid[] · @ids uuid[] · @versions integer[] (while PENDING) · @fresh uuid[] (parallel; the last is the new lease)
 -- Returns for each event that was still held: the new token, when the lease began, whether the user is deleted, and the user.
 -- Locks the leases that lose events, in order of their tokens, as renew.sql does. Of several calls for one event, the first

@@ -1,21 +1,21 @@
--- End events, and put their successors in their place. Parallel arrays, one element per event:
---   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING)
---   @users integer[] (the version that the user must still be at; NULL for any)
---   @tokens uuid[] · @statuses text[] (NULL for COMPLETED) · @executed timestamptz[] · @failures text[]
---   @retries integer[] (NULL for none) · @ended timestamp[] (what clocks in the user's zone show now)
--- Of the successor, NULL if there is none or if the value stays (the columns of newEvent in write.go that differ within a series):
---   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @ready timestamptz[] (NULL if it is @due)
---   @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[]
---   @payloads text[] (JSON) · @user_versions integer[]
--- For all events:
---   @now timestamptz
--- The caller has checked the lease. An event that has changed since its claim is left unchanged.
--- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
--- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
+-- End events, and put their successors in their place. These arrays have one element per event:
+--   @series bigint[], @ids uuid[], @tokens uuid[]: the series, the event and the lease.
+--   @versions integer[]: the version of the event while it was PENDING.
+--   @users integer[]: the version that the user must still have. NULL means any version.
+--   @statuses text[]: the status in which the event ends. NULL means COMPLETED.
+--   @executed timestamptz[], @failures text[]: the columns executed_at and failure_reason.
+--   @retries integer[]: how much to add to the column retry_count. NULL means nothing.
+--   @ended timestamp[]: what clocks in the user's zone show now.
+-- The other arrays have the columns of the successors that newEvent in write.go lists and that differ within a series. NULL means
+-- that there is no successor, or that the column keeps its value: @next_ids uuid[], @keys text[], @units text[], @due timestamptz[],
+-- @wall timestamp[], @zones text[], @policies text[], @idempotency_keys text[], @payloads text[] (JSON), @user_versions integer[].
+-- In @ready timestamptz[], NULL means the instant in @due. In @nominal timestamp[], NULL means the wall time in @wall.
+-- @now timestamptz is the same for all events. The caller has checked the leases. An event that has changed since its claim is left
+-- unchanged. The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole
+-- table. "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
 -- meanwhile has another ctid, and is left alone. A key that belongs to another event is an error (keys_pkey). A lease ends here
 -- if all its events end here, so that end_leases need not examine it.
--- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
--- series.
+-- Locks the series FOR NO KEY UPDATE. It waits for no series: a series that another transaction has locked is left alone.
 -- Returns the ids of the events that ended.
 WITH n AS MATERIALIZED (
     SELECT *

@@ -1,9 +1,9 @@
--- The types of events that the database knows: of what is pending, in flight or left to another program, and of what
--- ended last. They are read where the role of the API may read them.
---   @most integer  the most events that are looked at in flight, left to another program, and ended
+-- The types of the events that are pending, in flight or left to another program, and of the events that ended last.
+-- The statement reads only what the role of the API may read.
+--   @most integer  how many events are read at most in flight, left to another program, and ended
 -- returns the types, in order
 --
--- What is pending is found by one look into queue_due for each type, however long the queue is.
+-- Pending types take one look into queue_due each, however long the queue is.
 WITH RECURSIVE pending AS (
     (SELECT q.event_type FROM :"schema".queue q ORDER BY q.event_type LIMIT 1)
     UNION ALL
