@@ -158,8 +158,8 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 }
 
 // rebirthWindow is how soon a successor must be due for its id to be derived from the event
-// before it. It is longer than the time of which a standby server may lack changes after a
-// failover. So a successor that is due later cannot have been delivered if its creation is lost.
+// before it. After a failover, the new server may lack the changes of the last seconds, but not of
+// this long a time. So a successor that is due later was not delivered if its creation is lost.
 const rebirthWindow = 10 * time.Minute
 
 // successorID returns the id of next, which is planned at now as the successor of done.
@@ -223,7 +223,7 @@ const searchBack = 72 * time.Hour
 type replanning struct {
 	Roster                                // before the edit
 	is     User                           // the user after the edit
-	types  []string                       // whose events are replanned; other programs may have further types
+	types  []string                       // the types that are replanned; other programs may have further types
 	zones  *zoneView                      // how this program's zone rules differ from those of the repository
 	guard  guard                          // calls the handlers
 	quiet  func(User) calendar.QuietHours // nil means none
@@ -313,7 +313,7 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 	return e.keep(p.is, h, o)
 }
 
-// stillToCome returns the time after which the wall times of a series begin whose events become available after now.
+// stillToCome returns the time after which a wall time of a series must be, for its event to become available after now.
 func stillToCome(h oneSeries, u User, now time.Time) time.Time {
 	return now.Add(-h.id().Spread(u.ID, givenExecution(h).Spread))
 }
@@ -342,7 +342,7 @@ func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 }
 
 // dueByNow reports whether the instant of an event is one that [Operator].RunNow may have given it: it has
-// passed, or the quiet hours end then.
+// passed, or is the end of the quiet hours.
 func (p replanning) dueByNow(e Event) bool {
 	if p.quiet == nil || !e.Due.After(p.Now) {
 		return !e.Due.After(p.Now)

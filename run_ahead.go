@@ -39,11 +39,10 @@ func (w *worker) wait(j *job) time.Duration {
 	return max(j.event.FirstAvailable().Sub(j.clock.now())-w.lead.get(), 1)
 }
 
-// lead is how long before an instant to send the query that confirms an event, so that
-// the query arrives at the instant. It covers the travel time of the query and the error
-// of the clock. It is adjusted by experience, so that one query in ten arrives too early
-// and is repeated. The zero lead is no time. One goroutine may call learn while any
-// number call get.
+// lead is how long before an instant to send the query that confirms an event, so that the query
+// arrives at the instant. It covers the travel time of the query and the error of the clock. After
+// each query it is adjusted, so that one query in ten arrives too early and is repeated. The zero
+// lead is no time. One goroutine may call learn while any number call get.
 type lead struct{ atomic.Int64 }
 
 const (

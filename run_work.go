@@ -37,7 +37,7 @@ type job struct {
 	clock   clock
 	early   bool    // whether the event was claimed before its instant
 	outcome Outcome // once it is done
-	// Why what follows is not planned: the host's code panicked, ended its goroutine or blocked.
+	// Why the successor or the follow-ups are not planned: the host's code panicked, ended its goroutine or blocked.
 	nextLost, followLost error
 }
 
@@ -91,8 +91,8 @@ func (w *worker) renew(ctx context.Context, keys []engine.Key) (held []engine.Ke
 	return held, err
 }
 
-// claim claims up to free events that are due, or will be due within ahead. If a type alone is refused, it claims half
-// as many until it finds how many events before the refused one can be claimed.
+// claim claims events that are due, or will be due within ahead, at most as many as are free. If the database refuses
+// the claim of a single type, claim tries half as many, and so finds the events before the refused one.
 func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) (jobs []*job, err error) {
 	err = w.apart(ctx, func(types []string) error {
 		for n := free - len(jobs); ; n /= 2 {

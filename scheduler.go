@@ -178,9 +178,10 @@ type Planner interface {
 	// result counts. A user who is created meanwhile gets the events from the program that
 	// creates the user, if that program has the handler.
 	//
-	// Backfill does not wait for locks. If a user stays locked for seconds, or until an error ends
-	// the call, Backfill lists the user in Refused with [ErrLocked]. A Backfill that continues from
-	// Next leaves that user out. One from the beginning includes the user. The error is an [*UnsupportedEventTypeError] if the type has no handler.
+	// Backfill does not wait for locks. If a user stays locked for seconds, or until an error
+	// ends the call, Backfill lists the user in Refused with [ErrLocked]. A Backfill that
+	// continues from Next leaves that user out, but a Backfill from the beginning does not.
+	// The error is an [*UnsupportedEventTypeError] if the type has no handler.
 	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
 
 	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.

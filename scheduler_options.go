@@ -172,8 +172,8 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // [WithMissedGrace] allows, as after a downtime. In the quiet hours, Run postpones it to
 // their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
-// An event that is on time is delivered at its instant, whatever the hour: a user who asked
-// for 06:00 gets 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan
+// An event that is on time is delivered at its instant, whatever the hour: a user who chose
+// 06:00 gets it at 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan
 // outside of the quiet hours too, set the field Quiet of a ready-made handler, or wrap a
 // recurrence in [calendar.Outside]. An event that [Operator].RunNow makes due in the quiet hours
 // becomes due at their end, unless it is forced. The events of a handler that overrides

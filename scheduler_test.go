@@ -373,7 +373,7 @@ func TestAnOptOutThatChangesNothingLeavesTheEvents(t *testing.T) {
 	}
 }
 
-// ailing is a handler of two series. Once it is ill, the method that when names calls do.
+// ailing is a handler of two series. Once it is ill, the method named by when calls do.
 type ailing struct {
 	almanac.Recurring
 	ill  *atomic.Bool

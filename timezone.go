@@ -167,7 +167,7 @@ func (w reconcileWork) rechecked(book ZoneBook) []ZoneRecord {
 
 // moveZones resolves the pending events of zones again, one page at a time. It leaves out
 // events that another transaction changes meanwhile, and goes on past events that cannot be
-// stored. The error refused is of a page that was not moved wholly; its zones are checked again.
+// stored. It returns in refused the error of a page that was moved in part; the zones are checked again.
 func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, work reconcileWork) (list []ZoneReport, refused, err error) {
 	if len(work.look) == 0 {
 		return nil, nil, nil

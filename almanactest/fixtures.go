@@ -107,7 +107,7 @@ func Crashed(n int) EventOption {
 	}
 }
 
-// DelayedFor delays the next attempt of an event, which was tried or has crashed, until d from now.
+// DelayedFor delays the next attempt of an event that was tried or has crashed until d from now.
 func DelayedFor(d time.Duration) EventOption {
 	return func(e *almanac.Event, now time.Time) { e.AvailableAt = now.Add(d).UTC().Truncate(time.Second) }
 }

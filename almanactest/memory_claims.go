@@ -236,8 +236,8 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.SettleResu
 	return result
 }
 
-// recognise returns the result of a settlement that an earlier call stored, whose own result was
-// lost. It plans the successor and the follow-ups again to find the keys of the stored events.
+// recognise returns the result of a settlement that an earlier call stored, after the answer of
+// that call was lost. It plans the successor and the follow-ups again to find the keys of the stored events.
 func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.SettleResult {
 	result := almanac.SettleResult{Event: copied(stored)}
 	u, err := s.visible(stored.UserID)

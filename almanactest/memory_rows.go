@@ -40,9 +40,9 @@ func newborn(e almanac.Event, now time.Time) almanac.Event {
 	}
 }
 
-// availableAfter returns when an edited event, which was never claimed, can be claimed, and its
-// ReadyAt. If the new instant has passed, the event can be claimed from now on, or from an earlier
-// time at which it could be claimed before the edit, but not before the ReadyAt of the edit.
+// availableAfter returns when an edited event that was never claimed can be claimed, and its
+// ReadyAt. If the new instant has passed, that is now, or the earlier time at which the event was
+// available before the edit. It is never before the ReadyAt of the edit.
 func availableAfter(was, is almanac.Event, now time.Time) (available, ready time.Time) {
 	since := was.AvailableAt
 	if since.After(now) {

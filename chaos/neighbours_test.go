@@ -40,7 +40,7 @@ type neighbourhood struct {
 	*chaos.Run
 	locked, others []uuid.UUID
 	spare          []uuid.UUID // others who have nothing to do with the workers
-	partly         []uuid.UUID // users of whose events some are not delivered
+	partly         []uuid.UUID // users with events that are not delivered
 }
 
 // edits are the operations that lock a user.

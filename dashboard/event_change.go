@@ -213,7 +213,7 @@ func (d *dashboard) changeEvent(ctx context.Context, kind *operationKind, e alma
 	return again.ID, err
 }
 
-// logUnplanned logs why a successor could not be planned, which the viewer does not see: a handler says it.
+// logUnplanned logs why a successor could not be planned. The viewer does not see the reason, which a handler gives.
 func (d *dashboard) logUnplanned(r *request, err error) bool {
 	is := errors.As(err, new(*almanac.SuccessorError))
 	if is {

@@ -59,7 +59,7 @@ type operationPreview struct {
 // operationSteps is how far an operation has come. Its form carries it from step to step.
 type operationSteps struct {
 	Seen    int            // how many events the viewer confirmed
-	more    bool           // whether the viewer was told that more events match
+	more    bool           // whether the viewer saw that more events match
 	last    uuid.UUID      // the last event that was confirmed
 	after   almanac.Cursor // of the page with which the next step begins
 	begun   bool           // whether this is not the first step
@@ -304,7 +304,7 @@ func (d *dashboard) operateUntil(ctx context.Context, r *request, w operationWis
 			case s.Tried >= s.Seen || bytes.Compare(e.ID[:], s.last[:]) > 0:
 				return refusals, true, nil
 			case bytes.Compare(e.ID[:], s.at[:]) <= 0, slices.Contains(requeued, e.ID):
-				continue // of a page that the step before began, or requeued before
+				continue // an event of a page that the step before began, or one that was requeued before
 			case s.Tried-begin >= operationStep || !d.now().Before(s.until):
 				return refusals, false, nil
 			}

@@ -98,7 +98,7 @@ func TestAFormOfAPauseIsChecked(t *testing.T) {
 	require.NotContains(t, body, "<script>\u202e")
 }
 
-// A link cannot say that a type is paused, or resumed, which is not.
+// A link cannot make the page report a pause or a resume that is not stored.
 func TestANoticeOfAPauseSaysOnlyWhatIsTrue(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

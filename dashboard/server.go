@@ -292,8 +292,8 @@ func refused(status int, detail string) error { return &problem{status: status, 
 
 var notFound = refused(http.StatusNotFound, "There is no such page, event or user.")
 
-// problemOf returns what a viewer is told about an error, and whether that is all there is
-// to know. Otherwise the error is logged.
+// problemOf returns what a viewer sees of an error, and whether that is all there is to know.
+// Otherwise the error is logged.
 func problemOf(r *request, err error) (p *problem, complete bool) {
 	var missing *almanac.NotFoundError
 	var invalid *almanac.ValidationError
@@ -329,8 +329,8 @@ func causeOf(err error) string {
 	return "The database does not answer."
 }
 
-// rejected reports whether the database has answered, and refuses a statement, such as for want of a
-// right. It has not answered yet if it stops, is overloaded, or another transaction was first.
+// rejected reports whether the database refuses a statement for good, such as for want of a right. That
+// it stops, is overloaded, or lets another transaction go first is no such refusal.
 func rejected(err error) bool {
 	var answered interface{ SQLState() string } // as the errors of pgx and of other drivers are
 	return errors.As(err, &answered) && !slices.Contains([]string{"", "08", "40", "53", "55", "57"}, wholeCharacters(answered.SQLState(), 2))

@@ -110,7 +110,7 @@ func all(addresses []netip.Addr, allowed func(netip.Addr) bool) bool {
 
 // The prefixes of NAT64. A network that has only IPv6 reaches public IPv4 addresses by the
 // first one. The second one is for the use of a network (RFC 8215). Prefixes that a network
-// takes from its own addresses cannot be told from other public addresses.
+// takes from its own addresses cannot be distinguished from other public addresses.
 var (
 	wellKnownNAT64 = netip.MustParsePrefix("64:ff9b::/96")
 	localNAT64     = netip.MustParsePrefix("64:ff9b:1::/48")

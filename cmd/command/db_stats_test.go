@@ -141,7 +141,7 @@ func TestLargeTablesAreEstimated(t *testing.T) {
 	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\nbacklog  more than 100000 events, the first since ")
 }
 
-// Who sees what has ended through the view alone is told as much.
+// A role that sees ended events through the view alone gets a note about it.
 func TestARoleWithFewPrivilegesGetsStatistics(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

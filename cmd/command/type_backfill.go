@@ -59,16 +59,16 @@ func (c *backfillType) Run(ctx context.Context, env *environment) error {
 	}
 	show := newProgress(env.errs, new(input))
 	show.things = "users"
-	told := 0 // how many refusals were reported
-	tell := func(done almanac.BackfillResult) {
-		for ; told < len(done.Refused) && !c.JSON; told++ {
-			r := refusedUserOf(done.Refused[told])
+	reported := 0 // refusals
+	notify := func(done almanac.BackfillResult) {
+		for ; reported < len(done.Refused) && !c.JSON; reported++ {
+			r := refusedUserOf(done.Refused[reported])
 			show.say(fmt.Sprintf("refused %s: %s", r.ID, printable(r.Reason)))
 		}
 		show.update(tally{Created: done.Users, Refused: len(done.Refused)})
 	}
-	done, err := scheduler.Backfill(ctx, c.Type, almanac.BackfillOptions{After: almanac.Cursor(c.After), Rate: p.rate, Progress: tell})
-	tell(done)
+	done, err := scheduler.Backfill(ctx, c.Type, almanac.BackfillOptions{After: almanac.Cursor(c.After), Rate: p.rate, Progress: notify})
+	notify(done)
 	show.end()
 	report := backfillReportOf(c.Type, done, err)
 	report.Seconds = time.Since(show.begun).Seconds()

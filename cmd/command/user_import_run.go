@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// importing is an import on its way. It goes stretch by stretch, so that it keeps in
-// mind no more of a file than the lines of one.
+// importing is an import that runs. It reads a file in stretches, and keeps only the lines
+// of one stretch in memory.
 type importing struct {
 	name     string // of the file
 	rows     rows

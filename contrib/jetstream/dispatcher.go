@@ -198,7 +198,7 @@ func (o *outlet) renewWaiting(ctx context.Context) error {
 		return err
 	}
 	held, renewing := o.Renew(context.WithoutCancel(ctx), tokens, o.line.Lease)
-	if renewing == nil { // what workers have taken is not listed again, also if every look is cut short
+	if renewing == nil { // events that workers have taken are not listed again, even if every look is cut short
 		o.waiting.found(held)
 	}
 	return errors.Join(err, renewing)

@@ -86,12 +86,12 @@ func open(ctx context.Context, url string, conns int32) (*pgxpool.Pool, error) {
 func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := pool.Ping(ctx)
 		if err == nil || refused(err) {
 			return err
 		}
-		if !told {
+		if !logged {
 			log.WarnContext(ctx, "the database does not answer yet", slog.Any("error", err), slog.Duration("patience", connectLimit))
 		}
 		select {

@@ -32,8 +32,8 @@ func (c *dashboardConfig) settings() []setting {
 }
 
 // addDashboard adds the dashboard to the HTTP server. It reads on connections of its own, so
-// that viewers delay neither deliveries nor the API. What operators change, try as a dry run or
-// preview, and the list of pauses, use the API's connections for edits.
+// that viewers delay neither deliveries nor the API. Changes by operators, their dry runs and
+// previews, and the list of pauses use the API's connections for edits.
 func (d *deployment) addDashboard(c config, p pools, log *slog.Logger) error {
 	if !c.api.dashboard.on {
 		return nil
