@@ -148,7 +148,7 @@ func (c *cluster) discard(ctx context.Context, db database) error {
 	return c.drop(context.WithoutCancel(ctx), db.name)
 }
 
-// with hands use a copy of a template, and removes it afterwards.
+// with calls use with a copy of a template, and removes the copy afterwards.
 func (c *cluster) with(ctx context.Context, template string, use func(database) error) error {
 	db, err := c.copy(ctx, template)
 	if err != nil {

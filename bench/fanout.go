@@ -100,9 +100,9 @@ type team struct {
 	stream     *streamServer
 }
 
-// assemble starts the processes of a fan, which behave as they are told.
+// assemble starts the processes of a fan, with their settings.
 func assemble(f fan, o orders) (t *team, err error) {
-	t = &team{crew: &crew{}, dispatcher: &crew{told: make(chan struct{}, 1)}}
+	t = &team{crew: &crew{}, dispatcher: &crew{reported: make(chan struct{}, 1)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.stop())
@@ -221,7 +221,7 @@ type runner interface {
 }
 
 // runner returns what the process runs.
-func (o orders) runner(pool *pgxpool.Pool, e ears) (runner, error) {
+func (o orders) runner(pool *pgxpool.Pool, e observers) (runner, error) {
 	if o.Part == scheduling {
 		return newScheduler(pool, e, o.options()...)
 	}

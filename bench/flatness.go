@@ -148,7 +148,7 @@ func (b *bench) claimFrom(ctx context.Context, template string, due int, name st
 func (b *bench) allClaims() int { return b.Rounds * (unmeasured + maxClaims) * claimSize }
 
 // claimInFront claims a hundred at a time. Where fewer are due than all claims take, each
-// claim is given back before the next.
+// claim is released before the next.
 func (b *bench) claimInFront(ctx context.Context, db database, due int, mark *time.Time) ([]reading, error) {
 	store, err := postgres.New(db.pool)
 	if err != nil {

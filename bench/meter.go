@@ -125,7 +125,7 @@ func (s *starts) seen() []float64 {
 	return late
 }
 
-// displacement is by how many places the job was ahead of its turn that was most.
+// displacement is the largest reordering: the most places by which a job started before its order.
 func (s *starts) displacement() int {
 	started := s.places[:min(int(s.n.Load()), len(s.places))]
 	place := make(map[uint64]int, len(started))

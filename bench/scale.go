@@ -33,11 +33,11 @@ func (b *bench) processes(ctx context.Context) error {
 // crew is a number of workers on one database.
 type crew struct {
 	processes []*process
-	told      chan struct{}
+	reported  chan struct{}
 }
 
 func muster(o orders, count int) (*crew, error) {
-	c := &crew{told: make(chan struct{}, 1)}
+	c := &crew{reported: make(chan struct{}, 1)}
 	for range count {
 		p, err := launch(o)
 		if err != nil {
@@ -50,7 +50,7 @@ func muster(o orders, count int) (*crew, error) {
 
 func (c *crew) begin() error {
 	for _, p := range c.processes {
-		if err := p.begin(func() { hint(c.told) }); err != nil {
+		if err := p.begin(func() { hint(c.reported) }); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (c *crew) settled(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-c.told:
+		case <-c.reported:
 		case <-limit.C:
 			return fmt.Errorf("a worker has not looked for events within %v", startLimit)
 		case <-ctx.Done():
@@ -318,7 +318,7 @@ func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {
 	stopped := time.Since(stopping)
 	left, err := leased(ctx, db)
 	if err == nil && left > 0 {
-		err = fmt.Errorf("%d events were not given back", left)
+		err = fmt.Errorf("%d events were not released", left)
 	}
 	return []reading{
 		{"claimed within", "s", claimed.Seconds()},
@@ -327,8 +327,8 @@ func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {
 	}, err
 }
 
-// holdAll lets a worker claim what is due at an instant, all of it before. It returns
-// how long the claims took, once the worker has spoken of itself since.
+// holdAll lets a worker claim, ahead of an instant, all events that are due at it. It
+// returns how long the claims took, after the next report of the worker.
 func (b *bench) holdAll(ctx context.Context, db database, c *crew, due time.Time) (took time.Duration, err error) {
 	if err := c.begin(); err != nil {
 		return 0, err

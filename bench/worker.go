@@ -24,7 +24,7 @@ import (
 // ordersVariable makes a worker of a process: it holds its orders as JSON.
 const ordersVariable = "ALMANAC_BENCH_WORKER"
 
-// orders are what a worker is told.
+// orders are the settings that a worker gets when it starts.
 type orders struct {
 	URL       string        // of the database
 	Workers   int           // zero for as many as in this process
@@ -85,7 +85,7 @@ func work(ctx context.Context) error {
 	var stored atomic.Int64
 	var late lateness
 	changed := make(chan struct{}, 1)
-	runner, err := o.runner(pool, ears{started: late.note, stored: func() {
+	runner, err := o.runner(pool, observers{started: late.note, stored: func() {
 		stored.Add(1)
 		hint(changed)
 	}, takes: o.Takes})
@@ -99,7 +99,7 @@ func work(ctx context.Context) error {
 	}
 	in := bufio.NewReader(os.Stdin)
 	if _, err := in.ReadString('\n'); err != nil {
-		return nil // told to end before it began
+		return nil // it was stopped before it began
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -192,12 +192,12 @@ type process struct {
 	latest   atomic.Pointer[progress]
 	late     lateness
 	begun    bool
-	received chan struct{} // closed when it says nothing more
+	received chan struct{} // closed after its last report
 }
 
 // launch starts a worker, and returns when it is ready.
 func launch(o orders) (*process, error) {
-	told, err := json.Marshal(o)
+	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func launch(o orders) (*process, error) {
 		return nil, err
 	}
 	p := &process{command: exec.Command(program), received: make(chan struct{})}
-	p.command.Env = append(os.Environ(), ordersVariable+"="+string(told))
+	p.command.Env = append(os.Environ(), ordersVariable+"="+string(text))
 	p.command.Stderr = &p.stderr
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, err
@@ -235,13 +235,13 @@ func (p *process) readReports() error {
 	return nil
 }
 
-// begin lets the worker run. It calls told whenever the worker has said something.
-func (p *process) begin(told func()) error {
+// begin lets the worker run. It calls reported after each report of the worker.
+func (p *process) begin(reported func()) error {
 	p.begun = true
 	go func() {
 		defer close(p.received)
 		for p.readReports() == nil {
-			told()
+			reported()
 		}
 	}()
 	_, err := io.WriteString(p.input, "go\n")

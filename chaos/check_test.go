@@ -21,7 +21,7 @@ func (r *Run) Snapshot(ctx context.Context) {
 	r.Helper()
 	rows, err := r.pool.Query(ctx, "SELECT id, md5(e::text) FROM almanac.events e WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')")
 	if err != nil {
-		return // the database is what is being tormented; the last look counts
+		return // the fault is in the database; the last snapshot counts
 	}
 	var id uuid.UUID
 	var hash string
@@ -137,8 +137,8 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 		case e.Executed.Before(e.Due):
 			r.Errorf("I6: %s was executed %v early", name, e.Due.Sub(e.Executed))
 		}
-		// Each claim raises the version, and so does what ends it. What was claimed ahead
-		// and given back before its instant does not count as a claim.
+		// Each claim raises the version, and so does its end. A claim ahead that is released
+		// before the instant does not count.
 		if more := e.Version - (1 + 2*e.Claims); more < 0 || more%2 != 0 && !edited {
 			r.Errorf("I8: %s is at version %d after %d claims", name, e.Version, e.Claims)
 		}

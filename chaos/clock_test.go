@@ -90,7 +90,7 @@ func backdate(r *chaos.Run, plan chaos.Plan, ids []uuid.UUID) int {
 }
 
 // The database's clock is set two hours forward. Every lease has expired by it, so events in
-// flight are delivered again by other workers, and no other events.
+// flight are delivered again by other workers, and no other events are.
 func TestDatabaseClockSetForward(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
@@ -101,22 +101,22 @@ func TestDatabaseClockSetForward(t *testing.T) {
 		r.Work("two", patient)
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
 		r.SetClock(2 * time.Hour)
-		r.Count("in hand", people)
+		r.Count("held", people)
 		r.Allow(people)
 		// Renewed, or taken away.
 		until(r, "SELECT count(*) = 0 FROM almanac.leases WHERE expires_at < clock_timestamp()")
 		gate.open()
 
 		r.Drained(60 * time.Second)
-		r.Check("hours forward", "in hand")
+		r.Check("hours forward", "held")
 		noneFailed(r)
 	})
 }
 
-// The database's clock is set back, first behind a worker that dies and then under
-// two who are at it. The living keep what they have. What the dead one had is
-// delivered by the others as soon as it is due: not hours later, when the clock is
-// back at the end of its lease, nor before its target.
+// The database's clock is set back, first after a worker has died, and then while two
+// workers run. The running workers keep their events. The others deliver the events of the
+// dead worker as soon as they are due: not before, and not hours later, when the clock
+// reaches the end of its lease again.
 func TestDatabaseClockSetBack(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		const half = chaos.Slots / 2

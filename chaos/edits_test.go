@@ -25,10 +25,9 @@ var zones = []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accr
 // editors are how many users edit at once.
 const editors = 16
 
-// watch lets the database itself look at each event that is planned, moved or claimed
-// for the first time, in the transaction that does it, and note those that do not
-// follow their user as they are at that moment, and those that are claimed as they
-// are not any more.
+// watch makes the database examine each event that is planned, moved or claimed for the
+// first time, in the same transaction. It notes events that do not follow their user as
+// stored at that moment, and events that are claimed with an outdated plan.
 const watch = `
 CREATE SEQUENCE looks;
 CREATE TABLE stale (event uuid, what text);
@@ -336,7 +335,7 @@ func (e *edited) queued(id uuid.UUID, changes []almanac.ProfileChange) {
 const waiting = `SELECT count(*) = $1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'editor' AND wait_event_type = 'Lock'`
 
 // A worker stands still at each point of an event's way, while users are edited and
-// others are deleted, and goes on. Whom it has locked they wait for.
+// others are deleted, and goes on. The edits wait for the users that it has locked.
 func TestEditsAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range chaos.Points() {

@@ -52,7 +52,7 @@ func despaired(act chaos.Act, reason string) face {
 }
 
 // patient is for rows in which receivers take all the time that they are given: no
-// lease runs out, and ten seconds are long enough for everybody else.
+// lease runs out, and ten seconds are long enough for all other receivers.
 func patient(o *chaos.Orders) { o.Lease, o.Patience = time.Minute, 10*time.Second }
 
 // confront runs workers against receivers, some of them hostile, and checks what

@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac/chaos"
 )
 
-// A worker is killed at each point of an event's way, with whatever else it had in
-// hand, and another takes over.
+// A worker is killed at each point of an event's way, while it holds other events, too.
+// Another worker takes over.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range chaos.Points() {
@@ -39,7 +39,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 				r.Recovered(death)
 				bitten := []string{"killed"}
 				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
-					bitten = append(bitten, "in hand", "recovered")
+					bitten = append(bitten, "held", "recovered")
 				}
 				r.Check(bitten...)
 			})
@@ -107,8 +107,8 @@ func arrive(r *chaos.Run, w *chaos.Process, p chaos.Point) {
 	require.NoError(r, err)
 }
 
-// hold makes a receiver that keeps its answers to what arrives while it is told to,
-// until it is to answer.
+// hold makes the receiver keep back its answers to deliveries that arrive after keep(true),
+// until answer is called.
 func hold(r *chaos.Run) (keep func(bool), answer func()) {
 	var keeping atomic.Bool
 	kept := make(chan struct{})

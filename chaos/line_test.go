@@ -22,8 +22,8 @@ func (c *Cluster) NewLine() (*Line, error) {
 	return l, l.proxy.Start()
 }
 
-// Tell gives a worker the address of the line, so that it listens over it.
-func (l *Line) Tell(o *Orders) { o.Ear = l.proxy.Listen }
+// UsedBy gives a worker the address of the line, so that the worker listens over it.
+func (l *Line) UsedBy(o *Orders) { o.ListenAt = l.proxy.Listen }
 
 // Die lets nothing through any more, and closes no connection.
 func (l *Line) Die() error {
@@ -43,10 +43,10 @@ func (l *Line) Close() { l.proxy.Stop() }
 
 // lead leads the connections that listen another way, as a pool's BeforeConnect.
 func (o Orders) lead(_ context.Context, c *pgx.ConnConfig) error {
-	if o.Ear == "" || !strings.HasPrefix(c.RuntimeParams["application_name"], postgres.ListenerName) {
+	if o.ListenAt == "" || !strings.HasPrefix(c.RuntimeParams["application_name"], postgres.ListenerName) {
 		return nil
 	}
-	other, err := pgconn.ParseConfig("postgres://" + o.Ear)
+	other, err := pgconn.ParseConfig("postgres://" + o.ListenAt)
 	if err == nil {
 		c.Host, c.Port, c.Fallbacks = other.Host, other.Port, nil
 	}

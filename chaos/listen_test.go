@@ -88,7 +88,7 @@ func TestListenLost(t *testing.T) {
 				line, err := r.Cluster.NewLine()
 				require.NoError(t, err)
 				t.Cleanup(line.Close)
-				workers := []*chaos.Process{r.Work("one", unhurried, line.Tell), r.Work("two", unhurried, line.Tell)}
+				workers := []*chaos.Process{r.Work("one", unhurried, line.UsedBy), r.Work("two", unhurried, line.UsedBy)}
 				untilAll(r, workers, chaos.Listening, []int{0, 0})
 				for range 2 {
 					received := soFar(workers, chaos.Received)
@@ -96,10 +96,10 @@ func TestListenLost(t *testing.T) {
 					r.Count("received before", 1)
 					between(r, 0, time.Second)
 
-					deaf, listening := soFar(workers, chaos.Deaf), soFar(workers, chaos.Listening)
+					ends, listening := soFar(workers, chaos.ListenLost), soFar(workers, chaos.Listening)
 					lost := time.Now()
 					heal := lose(r, line)
-					untilAll(r, workers, chaos.Deaf, deaf)
+					untilAll(r, workers, chaos.ListenLost, ends)
 					t.Logf("noticed after %v", time.Since(lost).Round(time.Millisecond))
 					r.Count("lost", 1)
 					heal()
@@ -138,9 +138,9 @@ func TestListenBehindPgBouncer(t *testing.T) {
 		t.Cleanup(func() { _ = bouncer.Kill() })
 		through := func(o *chaos.Orders) { o.URL = bouncer.URL(r.Database) }
 		workers := []*chaos.Process{r.Work("one", unhurried, through), r.Work("two", unhurried, through)}
-		untilAll(r, workers, chaos.Deaf, []int{0, 0})
+		untilAll(r, workers, chaos.ListenLost, []int{0, 0})
 		r.Count("found out", 1)
-		untilAll(r, workers, chaos.Deaf, []int{2, 2})
+		untilAll(r, workers, chaos.ListenLost, []int{2, 2})
 		r.Drained(60 * time.Second)
 		inTime(r, r.Check("found out"))
 		for _, w := range workers {

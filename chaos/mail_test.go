@@ -88,5 +88,5 @@ func killMailer(r *chaos.Run, point chaos.Point, server string, drained func(con
 	r.Drained(40 * time.Second)
 	require.NoError(r, drained(r.Within(20*time.Second)))
 	r.Recovered(death)
-	return r.Check("killed", "in hand", "recovered")
+	return r.Check("killed", "held", "recovered")
 }

@@ -29,13 +29,13 @@ func TestEventsBeforeTheMark(t *testing.T) {
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)
 
 		r.Drained(90 * time.Second)
-		r.Check("stored late", "let go", "claimed in vain")
+		r.Check("stored late", "unlocked", "claimed in vain")
 		r.Found(sweep, left...)
 	})
 }
 
-// storedLate has a few events committed, and a few others let go, that both workers
-// have gone past.
+// storedLate commits a few events, and unlocks a few others, whose available times are
+// before the marks of both workers.
 func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 	r.Helper()
 	plan := chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1}
@@ -54,7 +54,7 @@ func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 	var waiting int
 	require.NoError(r, r.Pool().QueryRow(r.Context(), "SELECT count(*) FROM almanac.events WHERE user_id = ANY ($1) AND status = 'PENDING'", held).Scan(&waiting))
 	r.Count("stored late", len(late))
-	r.Count("let go", waiting)
+	r.Count("unlocked", waiting)
 	left := []chaos.Left{{At: time.Now(), People: late}, {At: time.Now(), People: held}}
 	require.NoError(r, storing.Commit(r.Context()))
 	require.NoError(r, holding.Rollback(r.Context()))

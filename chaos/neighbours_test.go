@@ -29,7 +29,7 @@ type neighbour struct {
 	begin func(ctx context.Context, n *neighbourhood, tx pgx.Tx) error
 	// commit is whether the transaction is committed in the end, and not rolled back.
 	commit bool
-	// tables is whether it locks whole tables, so that PostgreSQL lets everybody wait.
+	// tables is whether it locks whole tables, so that all other transactions wait.
 	tables bool
 	// waits are the operations on other users that PostgreSQL lets wait.
 	waits []string

@@ -37,7 +37,7 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 				r.Recovered(death)
 				bitten := []string{"killed"}
 				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
-					bitten = append(bitten, "in hand", "recovered")
+					bitten = append(bitten, "held", "recovered")
 				}
 				r.Check(bitten...)
 			})

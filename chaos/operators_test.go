@@ -117,7 +117,7 @@ func checkOperations(r *chaos.Run) {
 		case !cancelled && last.Status != almanac.Completed:
 			r.Errorf("%s ended as %s: %s", key, last.Status, last.FailureReason)
 		case cancelled && len(events) == 1 && first.ClaimCount == 0 && delivered[key] > 0:
-			r.Errorf("%s was cancelled before anybody had begun it, and delivered %d times", key, delivered[key])
+			r.Errorf("%s was cancelled before an attempt began, and delivered %d times", key, delivered[key])
 		case len(events) > 1 && !cancelled && delivered[key] == 0:
 			r.Errorf("%s was requeued and never delivered", key)
 		}

@@ -41,7 +41,7 @@ func (r *Run) Kill(p *Process) Death {
 	require.NoError(r, err)
 	r.Allow(len(d.Held))
 	r.Count("killed", 1)
-	r.Count("in hand", len(d.Held))
+	r.Count("held", len(d.Held))
 	return d
 }
 
@@ -81,12 +81,12 @@ func (r *Run) Recovered(d Death) {
 		return
 	}
 	ms := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
-	r.Logf("recovery: %d in hand, all delivered within %s of the kill (at most: lease %s, sweep %s, claim %s, delivery %s); the machine stood still for %s",
+	r.Logf("recovery: %d held, all delivered within %s of the kill (at most: lease %s, sweep %s, claim %s, delivery %s); the machine stood still for %s",
 		len(d.Held), ms(whole), ms(leased), ms(swept), ms(claimed), ms(delivered), ms(stalls.before(d.At.Add(whole))))
 }
 
-// told is when a worker first reported an event after a moment, zero if
-// never.
+// notifiedAt returns when a worker first reported a notice of an event after a moment, or zero if
+// none did.
 func (r *Run) notifiedAt(id string, kind almanac.NoticeKind, after time.Time) (first time.Time) {
 	for _, w := range r.workers {
 		for _, report := range w.Reports() {

@@ -264,7 +264,7 @@ func (r *Run) Allow(repeats int) {
 	r.allowed += repeats
 }
 
-// Pool is past the proxy, for a look or a hand at the database.
+// Pool returns connections that bypass the proxy, to read or change the database in a test.
 func (r *Run) Pool() *pgxpool.Pool { return r.pool }
 
 // Sessions returns the processes of the server that serve the workers, in order;
@@ -359,7 +359,7 @@ func (r *Run) Complaints() (text string) {
 	return text
 }
 
-// Store is one past the proxy, for a look at events.
+// Store returns a store that bypasses the proxy, to read events in a test.
 func (r *Run) Store() *postgres.Store {
 	r.Helper()
 	store, err := postgres.New(r.pool, postgres.WithTimeout(20*time.Second))

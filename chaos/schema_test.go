@@ -138,8 +138,8 @@ func TestAWorkerBeforeItsMigration(t *testing.T) {
 	})
 }
 
-// The schema goes down under workers who have their hands full, and comes back. What
-// was delivered meanwhile is stored then, and nothing else has happened.
+// A migration is undone while workers hold events, and is applied again. Then the outcomes
+// of the deliveries meanwhile are stored, and no event is lost or repeated.
 func TestTheSchemaGoesDownAndUp(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		_, next := releases(t)
@@ -150,7 +150,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		workers := []*chaos.Process{r.WorkBy(next.Program, "one", unhurried, migrating), r.WorkBy(next.Program, "two", unhurried, migrating)}
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
-		r.Count("in hand", len(workers)*chaos.Slots)
+		r.Count("held", len(workers)*chaos.Slots)
 		undo(r)
 
 		rows := func() (sum string) {
@@ -169,7 +169,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		r.Drained(60 * time.Second)
 		_, err := mender.Stop(r.Within(20 * time.Second))
 		require.NoError(t, err)
-		r.Check("in hand", "refused statements")
+		r.Check("held", "refused statements")
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	lead   = 3 * time.Second // for everybody to be stored before the first occurrence
+	lead   = 3 * time.Second // for all users to be stored before the first occurrence
 	people = 2 * chaos.Slots // more than one worker takes at once
 )
 
@@ -116,7 +116,7 @@ func TestPostgresFrozen(t *testing.T) {
 	})
 }
 
-// Between workers and database things go wrong for a while.
+// The connection between workers and database is faulty for a while.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	for name, toxics := range map[string][]string{
@@ -136,20 +136,20 @@ func TestNetwork(t *testing.T) {
 				for i, toxic := range toxics {
 					require.NoError(t, r.Cluster.Toxic(strings.Replace(toxic, "{", fmt.Sprintf(`{"name": "t%d", `, i), 1)))
 				}
-				r.Count("in trouble", 1)
+				r.Count("failing", 1)
 				r.Allow(2 * len(workers) * chaos.Slots)
 				between(r, 2*time.Second, 5*time.Second)
 				r.Cluster.Heal(t.Context())
 				require.NoError(t, r.Cluster.Cut())
 
 				r.Drained(60 * time.Second)
-				r.Check("in trouble")
+				r.Check("failing")
 			})
 		})
 	}
 }
 
-// The database's own settings are against it.
+// The database has settings that end or reject the library's statements.
 func TestHostileSettings(t *testing.T) {
 	t.Parallel()
 	for name, setting := range map[string]string{

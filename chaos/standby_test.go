@@ -75,7 +75,7 @@ func (s *Standby) Close(ctx context.Context) error {
 	return s.server.Stop(ctx)
 }
 
-// Sever cuts the standby off: what is committed from now on, it does not get.
+// Sever cuts the standby off: it does not get later commits.
 func (s *Standby) Sever() { s.link.Stop() }
 
 // Log returns what the server wrote since it was started.
@@ -110,8 +110,7 @@ func ask[T any](ctx context.Context, server, sql string, args ...any) (value T, 
 	return value, err
 }
 
-// Demote takes no writes on the cluster's server any more, as who fences it off
-// does, and waits until the standby has all that was written.
+// Demote makes the cluster's server refuse writes, as fencing does, and waits until the standby has all that was written.
 func (c *Cluster) Demote(ctx context.Context, s *Standby) error {
 	conn, err := pgx.Connect(ctx, c.server.URL())
 	if err != nil {

@@ -112,12 +112,12 @@ func (s *stress) checkLedger() {
 	for _, n := range known {
 		crashes += n.Crashes
 	}
-	if held := s.Counted("in hand"); repeats > held {
+	if held := s.Counted("held"); repeats > held {
 		s.Errorf("%d repeats, and the kills explain %d", repeats, held)
 	}
 	if unsigned > 0 {
 		s.Errorf("%d deliveries were not signed by us", unsigned)
 	}
-	s.Logf("seed %d: %d events, %d deliveries, %d repeats of at most %d in hand, %d leases ran out under an event; %s",
-		s.Seed, len(known), len(ledger), repeats, s.Counted("in hand"), crashes, s.Counts())
+	s.Logf("seed %d: %d events, %d deliveries, %d repeats of at most %d held, %d leases ran out under an event; %s",
+		s.Seed, len(known), len(ledger), repeats, s.Counted("held"), crashes, s.Counts())
 }

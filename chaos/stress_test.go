@@ -25,7 +25,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-var stressed = flag.Duration("stress", 10*time.Second, "for how long everybody works at random in the stress row")
+var stressed = flag.Duration("stress", 10*time.Second, "how long the stress row runs")
 
 // notes lets the database itself note each event that begins and each that ends, in the
 // transaction that does it: they are known also when the event is pruned or deleted.
@@ -81,16 +81,16 @@ const (
 		WHERE o.occurrence >= f.occurrence) `
 )
 
-// stress is a run in which everybody works at random.
+// stress is a run in which workers, users, operators and hosts act at random.
 type stress struct {
 	*edited
 	plan  chaos.Plan
 	store *postgres.Store
 	users []uuid.UUID
-	found map[string]bool // events without a key, for the one who watches
+	found map[string]bool // events without a key, which watchKeys has found
 }
 
-// Everybody works at once and at random: workers that are stopped or killed, users who
+// These act at once and at random: workers that are stopped or killed, users who
 // are edited, moved and deleted, operators, and hosts whose transactions stay open and
 // then commit or roll back. In the end nothing is lost, repeated or left over.
 func TestRandomStress(t *testing.T) {
@@ -293,7 +293,7 @@ func (s *stress) tend(ctx context.Context, random *rand.Rand) {
 }
 
 // lockRows locks users or series as a host's report or its own lock does, or backfills in
-// a transaction that stays open: each alone, since who locks many rows locks nothing after.
+// a transaction that stays open: each alone, because a transaction that locks many rows must lock none afterwards.
 func (s *stress) lockRows(ctx context.Context, random *rand.Rand) {
 	hold := time.Duration(random.Int64N(int64(3 * time.Second)))
 	s.tolerate(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
@@ -312,7 +312,7 @@ func (s *stress) lockRows(ctx context.Context, random *rand.Rand) {
 	}))
 }
 
-// watchKeys looks for an open or ended event whose key anybody may take.
+// watchKeys looks for an open or ended event whose key is not in the table of keys.
 func (s *stress) watchKeys(ctx context.Context, _ *rand.Rand) {
 	for _, e := range s.texts(ctx, keyless) {
 		if !s.found[e] {
@@ -323,10 +323,10 @@ func (s *stress) watchKeys(ctx context.Context, _ *rand.Rand) {
 	time.Sleep(200 * time.Millisecond)
 }
 
-// tolerate takes what a neighbour may bring about, and fails on everything else.
+// tolerate accepts errors that another transaction may cause, and fails on all others.
 func (s *stress) tolerate(err error) {
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "55P03" { // of several who hold, one after the other
+	if errors.As(err, &refused) && refused.Code == "55P03" { // several transactions held the row, one after the other
 		s.Count("waited in vain", 1)
 		return
 	}

@@ -26,8 +26,8 @@ const out = "Atlantic/Cape_Verde"
 // held when an edit comes by.
 const far = 900 * time.Millisecond
 
-// watchTakenBack lets the database count what editors take back from who holds it
-// ahead of its instant. Nothing else that they do raises a version by two.
+// watchTakenBack makes the database count the events that editors release while a worker
+// holds them ahead of their instant. No other change by an edit raises a version by two.
 const watchTakenBack = `
 CREATE SEQUENCE taken_back MINVALUE 0 START 0;
 SELECT nextval('taken_back');
@@ -217,7 +217,7 @@ func TestEditsInTheWindow(t *testing.T) {
 		}
 		wg.Wait()
 		w.Drained(60 * time.Second)
-		w.check("met a delivery", "deletions", "killed", "in hand", "held in the window")
+		w.check("met a delivery", "deletions", "killed", "held", "held in the window")
 	})
 }
 

@@ -42,8 +42,8 @@ func TestAReceiverWithRandomAnswers(t *testing.T) {
 	})
 }
 
-// A worker is told to stop with its hands full. What it can finish in time it
-// finishes, nothing is done twice, and the other has the rest at once.
+// A worker gets a SIGTERM while it holds events. It finishes the deliveries that it can
+// finish in time. No delivery is repeated, and the other worker takes the rest at once.
 func TestStoppedWithEventsInFlight(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
@@ -135,7 +135,7 @@ func keep(ctx context.Context, r *chaos.Run) {
 func TestBacklog(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		// The last is still to come when everybody is enrolled, or there would be nothing to backdate.
+		// The last is still to come when all users are stored, or there would be nothing to backdate.
 		plan := chaos.Plan{Start: chaos.From(3*lead - 24*time.Hour), Interval: 3600, Count: 25}
 		r.Count("late", backdate(r, plan, r.CreateUsers(people, plan)))
 		r.Work("back", unhurried)

@@ -46,9 +46,9 @@ const Ready Point = "ready"
 
 // What a worker reports about its hints.
 const (
-	Listening Point = "listening" // it has begun to
-	Received  Point = "received"  // a hint, or its own check
-	Deaf      Point = "deaf"      // it receives nothing any more
+	Listening  Point = "listening"   // it has begun to
+	Received   Point = "received"    // a hint, or its own check
+	ListenLost Point = "listen lost" // it receives no more hints
 )
 
 // Points are all points.
@@ -67,8 +67,8 @@ type Orders struct {
 	Mail string
 	// Roots is a file of certificates to trust, if the system's are not enough.
 	Roots string
-	// Public lets deliveries go to public addresses only, at this port or 443. Zero
-	// lets them go anywhere.
+	// Public allows deliveries to public addresses only, at this port or 443. Zero
+	// allows all addresses.
 	Public   uint16
 	Secret   string // that signs them
 	Slots    int
@@ -81,15 +81,15 @@ type Orders struct {
 	Migrate   bool // before anything else
 	// PollOnly keeps it from listening, and from giving hints.
 	PollOnly bool
-	// Ear is the address of the server for the connection that listens, if it is
-	// another; see [Line].
-	Ear string
+	// ListenAt is the address of the server for the connection that listens, if it
+	// differs from that in URL; see [Line].
+	ListenAt string
 	// StopAt makes the worker stop dead when it comes to a point for the StopAfter-th
 	// time, counted from one. Empty lets it run.
 	StopAt    Point
 	StopAfter int
 	// Freeze makes it stand still there, as by SIGSTOP, instead of stopping dead: it
-	// goes on when it is told to.
+	// goes on at the signal SIGCONT.
 	Freeze bool
 	// Relay makes the process a relay of the outbox, which does nothing else: the address
 	// of a [Stream]; empty for a worker.
@@ -352,7 +352,7 @@ func (s stopping) Listen(ctx context.Context, wake func()) error {
 		wake()
 	})
 	if err != nil {
-		s.w.say(Report{Point: Deaf})
+		s.w.say(Report{Point: ListenLost})
 	}
 	return err
 }
