@@ -50,7 +50,7 @@ func TestAFaultLosesNothing(t *testing.T) {
 		"nothing can be stored for longer than a lease": {faults: []fault{{"renew", fails, at, 10 * second}, {"settle", fails, at, 10 * second}}, receiver: lingers, crashes: some},
 		"a process dies before it claims":               {faults: []fault{{"claim", dies, at, 0}}},
 		"a process dies when it has claimed":            {faults: []fault{{"claim", diesAfter, at, 0}}, crashes: some},
-		"a process dies with its hands full":            {faults: []fault{{"renew", dies, at, 0}}, receiver: lingers, crashes: some},
+		"a process dies while it holds events":          {faults: []fault{{"renew", dies, at, 0}}, receiver: lingers, crashes: some},
 		"a process dies before it settles":              {faults: []fault{{"settle", dies, at, 0}}, crashes: some},
 		"a process dies when it has settled":            {faults: []fault{{"settle", diesAfter, at, 0}}},
 		"a process dies when it has swept":              {faults: []fault{{"sweep", diesAfter, at, 0}}, crashes: perhaps},
@@ -262,7 +262,7 @@ func (s *stage) checkNotices(rows map[string]almanac.Event) {
 		case almanac.EventCompleted, almanac.EventFailed:
 			ended[name(e)]++
 			if !same(e, rows[name(e)]) {
-				s.complain("I11: told of %+v, stored is %+v", e, rows[name(e)])
+				s.complain("I11: notified of %+v, stored is %+v", e, rows[name(e)])
 			}
 			if by, held := holder[name(e)]; !held || by != notice.process {
 				s.complain("I2: %s was ended by process %d, and claimed last by %d", name(e), notice.process, by)
@@ -272,7 +272,7 @@ func (s *stage) checkNotices(rows map[string]almanac.Event) {
 	}
 	for who := range rows {
 		if n := ended[who]; n > 1 || n == 0 && !s.silenced() {
-			s.complain("I11: the end of %s was told %d times", who, n)
+			s.complain("I11: the end of %s was notified %d times", who, n)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestFunctionsImplementDelivererAndObserver(t *testing.T) {
 	var o almanac.Observer = almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { received = n.Kind })
 	o.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCreated})
 	if received != almanac.EventCreated {
-		t.Errorf("Observe told %q, want %q", received, almanac.EventCreated)
+		t.Errorf("Observe was notified of %q, want %q", received, almanac.EventCreated)
 	}
 }
 

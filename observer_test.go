@@ -39,7 +39,7 @@ func TestHooksCallTheFunctionOfTheKind(t *testing.T) {
 	event := func(name string) func(context.Context, almanac.Event) {
 		return func(ctx context.Context, got almanac.Event) {
 			if ctx.Value(key{}) != "passed on" || got.ID != e.ID {
-				t.Errorf("%s was told of %v, context %v", name, got.ID, ctx)
+				t.Errorf("%s was notified of %v, context %v", name, got.ID, ctx)
 			}
 			received = append(received, name)
 		}
@@ -47,7 +47,7 @@ func TestHooksCallTheFunctionOfTheKind(t *testing.T) {
 	user := func(name string) func(context.Context, almanac.User, almanac.User) {
 		return func(_ context.Context, before, after almanac.User) {
 			if before.Version != 1 || after.Version != 2 {
-				t.Errorf("%s was told of versions %d and %d, want 1 and 2", name, before.Version, after.Version)
+				t.Errorf("%s was notified of versions %d and %d, want 1 and 2", name, before.Version, after.Version)
 			}
 			received = append(received, name)
 		}
@@ -100,7 +100,7 @@ func TestLogObserverWritesOneLinePerNotice(t *testing.T) {
 			}
 			for _, private := range []string{"Ada", "Lovelace", "birthday\"", "1990-", "hush"} {
 				if strings.Contains(out.String(), private) {
-					t.Errorf("wrote %s, which tells %q", out.String(), private)
+					t.Errorf("wrote %s, which contains %q", out.String(), private)
 				}
 			}
 		})
@@ -116,11 +116,11 @@ func TestObserversAreNotifiedByTheirScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	repository := almanactest.NewRepository(nil)
-	told := make(map[string][]almanac.NoticeKind)
-	tells := func(name string) almanac.Option {
-		return almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { told[name] = append(told[name], n.Kind) }))
+	notified := make(map[string][]almanac.NoticeKind)
+	notifies := func(name string) almanac.Option {
+		return almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notified[name] = append(notified[name], n.Kind) }))
 	}
-	for _, options := range [][]almanac.Option{{tells("first"), tells("second")}, {tells("second")}, nil} {
+	for _, options := range [][]almanac.Option{{notifies("first"), notifies("second")}, {notifies("second")}, nil} {
 		s, err := almanac.NewScheduler(repository, registry, options...)
 		if err != nil {
 			t.Fatal(err)
@@ -130,8 +130,8 @@ func TestObserversAreNotifiedByTheirScheduler(t *testing.T) {
 		}
 	}
 	once := []almanac.NoticeKind{almanac.UserCreated, almanac.EventCreated}
-	if want := map[string][]almanac.NoticeKind{"first": once, "second": slices.Concat(once, once)}; !maps.EqualFunc(told, want, slices.Equal) {
-		t.Errorf("told %v, want %v", told, want)
+	if want := map[string][]almanac.NoticeKind{"first": once, "second": slices.Concat(once, once)}; !maps.EqualFunc(notified, want, slices.Equal) {
+		t.Errorf("notified %v, want %v", notified, want)
 	}
 }
 

@@ -241,7 +241,7 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 		default:
 			rehearsal.For(time.Duration(random.Int64N(int64(10 * 24 * time.Hour))))
 		}
-		if errors.Is(err, almanac.ErrInvalidStateTransition) { // it rests before another attempt, and is not due yet
+		if errors.Is(err, almanac.ErrInvalidStateTransition) { // it waits for another attempt, and is not due yet
 			err = nil
 		}
 		require.NoError(t, err)
@@ -383,7 +383,7 @@ func TestASeriesGoesOnWhereItEnded(t *testing.T) {
 	}
 }
 
-// lapsing is a birthday handler that fails while it is told to.
+// lapsing is a birthday handler that fails while its field says so.
 type lapsing struct {
 	almanac.Birthday
 	next    func() error

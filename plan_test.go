@@ -522,7 +522,7 @@ func TestAnEditThatChangesNoRuleLeavesNothingOut(t *testing.T) {
 
 	later, err := l.scheduler.UpdateUser(ctx, l.id, almanac.ProfileChange{Email: ptr("ada@example.com")})
 	require.NoError(t, err)
-	require.Empty(t, later.LeftOut, "the edit before has told it")
+	require.Empty(t, later.LeftOut, "the edit before has reported it")
 	event, _ := l.pending()
 	_, err = l.scheduler.Cancel(ctx, event.ID, almanac.CancelOptions{})
 	require.NoError(t, err)
@@ -680,7 +680,7 @@ func (one turn) play(t require.TestingT, ctx context.Context, rule, other ruleOf
 		}
 	}
 	if !one.inFlight && len(left) > 0 && len(owed) > 0 && left[0].Resolution.Instant.Before(owed[0].Resolution.Instant) && !wasItself(before, left[0]) {
-		require.Equal(t, left[0].Wall.String(), leftOf(result), "the first occurrence that is left out is told")
+		require.Equal(t, left[0].Wall.String(), leftOf(result), "the result has the first occurrence that is left out")
 	}
 	for _, want := range owed {
 		e, ok := l.pending()

@@ -304,7 +304,7 @@ func TestAStoppingProcessReleasesEventsHeldAhead(t *testing.T) {
 		require.Len(t, got.of(stored.UserID), 1)
 		require.Equal(t, stored.Due, got.of(stored.UserID)[0].At)
 		done := other.event(t, stored)
-		require.Equal(t, 1, done.ClaimCount, "it was claimed but by the other, as far as it tells")
+		require.Equal(t, 1, done.ClaimCount, "only the other claim shows")
 		require.Zero(t, done.CrashCount)
 		require.NoError(t, other.stop())
 	})

@@ -231,13 +231,13 @@ func TestHealthIsSharedByTheSchedulersOfOneProcess(t *testing.T) {
 	})
 }
 
-// deaf is a repository of which every claim fails.
-type deaf struct {
+// refusesClaims is a repository of which every claim fails.
+type refusesClaims struct {
 	almanac.Repository
 	claims atomic.Int64
 }
 
-func (r *deaf) Claim(ctx context.Context, _ almanac.ClaimRequest) (almanac.ClaimResult, error) {
+func (r *refusesClaims) Claim(ctx context.Context, _ almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	if r.claims.Add(1) > 1000 { // virtual time stands still for who never waits
 		<-ctx.Done()
 	}
@@ -248,7 +248,7 @@ func (r *deaf) Claim(ctx context.Context, _ almanac.ClaimRequest) (almanac.Claim
 func TestRunWaitsBetweenCallsOfAFailingRepository(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &deaf{Repository: almanactest.NewRepository(nil)}
+		r := &refusesClaims{Repository: almanactest.NewRepository(nil)}
 		w := openOn(r)
 		w.run(t, series{eventType: "FINE"})
 		time.Sleep(time.Minute)

@@ -439,7 +439,7 @@ func TestRunOnceLeavesLockedEvents(t *testing.T) {
 	require.Equal(t, almanac.RunOnceResult{Claimed: 1, Completed: 1}, w.once(t, s, almanac.RunOnceOptions{}))
 }
 
-// Observers are told of each change once, as by Run.
+// Observers are notified of each change once, as by Run.
 func TestRunOnceNotifiesObservers(t *testing.T) {
 	t.Parallel()
 	for where, repository := range onFew {

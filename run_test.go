@@ -71,7 +71,7 @@ func TestRunDeliversOnceAndStoresTheSuccessor(t *testing.T) {
 
 	require.Len(t, r.deliveries(), 1)
 	require.Equal(t, pending.ID, done.ID)
-	require.Equal(t, done, w.event(t, pending), "observers are told what is stored")
+	require.Equal(t, done, w.event(t, pending), "observers are notified of the stored event")
 	require.Equal(t, almanac.Completed, done.Status)
 	require.Equal(t, 3, done.Version)
 	require.False(t, done.ExecutedAt.Before(done.Due), "never early")
@@ -545,11 +545,11 @@ func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
 
 			scheduler = w.run(t, handler, almanac.WithWorkers(1), almanac.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 			close(ready)
-			var told []almanac.NoticeKind
+			var notified []almanac.NoticeKind
 			for n := range w.notices {
-				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is told of nothing", n.Kind)
+				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is notified of nothing", n.Kind)
 				if n.Event.ID == deleted.ID || n.User.ID == deleted.UserID {
-					told = append(told, n.Kind)
+					notified = append(notified, n.Kind)
 				} else if n.Kind == almanac.EventCreated {
 					break
 				}
@@ -557,11 +557,11 @@ func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
 			require.NoError(t, w.stop())
 			close(w.notices)
 			for n := range w.notices {
-				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is told of nothing", n.Kind)
-				require.NotEqual(t, deleted.UserID, n.Event.UserID, "%s is told of a person who is gone", n.Kind)
+				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is notified of nothing", n.Kind)
+				require.NotEqual(t, deleted.UserID, n.Event.UserID, "%s is notified of a deleted user", n.Kind)
 			}
 
-			require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed, almanac.UserDeleted}, told)
+			require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed, almanac.UserDeleted}, notified)
 			require.Equal(t, 1, attempts)
 			require.Equal(t, almanac.Completed, w.event(t, next).Status)
 			require.Empty(t, log.String(), "nothing went wrong")
@@ -617,10 +617,10 @@ func TestDeleteUserNotifiesOnce(t *testing.T) {
 	for name, options := range map[string]almanac.DeleteOptions{"at once": {AtOnce: true}, "when what is in flight has ended": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			repository, told := almanactest.NewRepository(nil), 0
+			repository, notified := almanactest.NewRepository(nil), 0
 			s := schedulerOn(t, repository, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
 				if n.Kind == almanac.UserDeleted {
-					told++
+					notified++
 				}
 			})))
 			e := enrol(t, s, "Pacific/Auckland", "1990-06-15")
@@ -635,7 +635,7 @@ func TestDeleteUserNotifiesOnce(t *testing.T) {
 			var missing *almanac.NotFoundError
 			require.True(t, errors.As(err, &missing))
 			require.Equal(t, almanac.NotFoundError{Kind: "user", ID: e.UserID}, *missing)
-			require.Equal(t, 1, told)
+			require.Equal(t, 1, notified)
 		})
 	}
 }
@@ -724,14 +724,14 @@ func TestHandedOnEventsAreNotFailures(t *testing.T) {
 		registry, err := almanac.NewRegistry(almanac.Birthday{})
 		require.NoError(t, err)
 		var log bytes.Buffer
-		var told []almanac.NoticeKind
+		var notified []almanac.NoticeKind
 		handed := 0
 		scheduler, err := almanac.NewScheduler(handsOn{repository}, registry,
 			almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
 				handed++
 				return nil
 			})),
-			almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { told = append(told, n.Kind) })),
+			almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notified = append(notified, n.Kind) })),
 			almanac.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		require.NoError(t, err)
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
@@ -740,7 +740,7 @@ func TestHandedOnEventsAreNotFailures(t *testing.T) {
 		require.NoError(t, scheduler.Run(ctx))
 
 		require.Equal(t, 1, handed, "its lease runs yet, although this process does not renew it")
-		require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed}, told)
+		require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed}, notified)
 		require.Empty(t, log.String())
 		is, err := repository.Event(t.Context(), stored[0].ID)
 		require.NoError(t, err)

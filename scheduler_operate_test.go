@@ -121,8 +121,8 @@ func TestRunNowEndsTheDelayBeforeAnotherAttempt(t *testing.T) {
 			handler := series{Execution: patient, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
 			stored := storeEvent(t, w.store, handler)
 			scheduler := w.run(t, handler)
-			rests := w.await(t, almanac.EventReleased)
-			require.Greater(t, time.Until(rests.AvailableAt), time.Minute)
+			delayed := w.await(t, almanac.EventReleased)
+			require.Greater(t, time.Until(delayed.AvailableAt), time.Minute)
 
 			_, err := scheduler.RunNow(t.Context(), stored.ID, almanac.ForceOptions{})
 

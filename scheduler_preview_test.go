@@ -309,8 +309,8 @@ func TestPreviewStoresNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notices []almanac.Notice
-	told := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notices = append(notices, n) })
-	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithObserver(told))
+	observer := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notices = append(notices, n) })
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithObserver(observer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 		}
 		return found
 	}
-	before, toldBefore := stored(), len(notices)
+	before, noticesBefore := stored(), len(notices)
 
 	for _, eventType := range registry.EventTypes() {
 		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead.Ahead) < 3 {
@@ -340,8 +340,8 @@ func TestPreviewStoresNothing(t *testing.T) {
 
 	after := stored()
 	same := func(a, b almanac.Event) bool { return a.ID == b.ID && a.Version == b.Version && a.Due.Equal(b.Due) }
-	if !slices.EqualFunc(before.Items, after.Items, same) || len(notices) != toldBefore {
-		t.Errorf("after a preview %+v are stored and %d changes told, before %+v and %d", after, len(notices), before, toldBefore)
+	if !slices.EqualFunc(before.Items, after.Items, same) || len(notices) != noticesBefore {
+		t.Errorf("after a preview %+v are stored and %d notices, before %+v and %d", after, len(notices), before, noticesBefore)
 	}
 	if u, err := repository.User(t.Context(), enrolment.User.ID); err != nil || u.Version != 1 {
 		t.Errorf("after a preview the person is at version %d, %v; want 1", u.Version, err)

@@ -56,7 +56,7 @@ func TestScheduleAtStoresOneEvent(t *testing.T) {
 		require.False(t, did.Existed)
 		e := did.Event
 		require.Equal(t, e, w.event(t, e), "as stored")
-		require.Equal(t, w.await(t, almanac.EventCreated), e, "observers are told")
+		require.Equal(t, w.await(t, almanac.EventCreated), e, "observers are notified")
 		require.Equal(t, []any{almanac.Pending, visit, "Europe/Berlin", 1}, []any{e.Status, e.Wall, e.Zone, e.Version})
 		require.Equal(t, must(must(calendar.LoadTimezone("Europe/Berlin")).Resolve(visit, calendar.Policies{})).Instant, e.Due)
 		require.Equal(t, almanac.NewIdempotencyKey(ada.ID.String(), e.Due, e.Type), e.IdempotencyKey)

@@ -150,7 +150,7 @@ func (w *world) await(t *testing.T, kind almanac.NoticeKind) almanac.Event {
 				return n.Event
 			}
 		case <-ctx.Done():
-			require.Fail(t, "nothing was told", "waiting for %s", kind)
+			require.Fail(t, "no notice came", "waiting for %s", kind)
 		}
 	}
 }

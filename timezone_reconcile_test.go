@@ -129,7 +129,7 @@ func TestReconcileNeverFollowsOlderRules(t *testing.T) {
 
 			dry, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: other, Trust: tt.trust, DryRun: true})
 			require.NoError(t, err)
-			require.Equal(t, 1, dry.Moved(), "a dry run tells what any rules would move")
+			require.Equal(t, 1, dry.Moved(), "a dry run notifies what any rules would move")
 			require.Equal(t, 2, w.event(t, e).Version, "and moves nothing")
 
 			got, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: other, Trust: tt.trust})
@@ -290,9 +290,9 @@ func TestReconcileContinuesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	const people = 1500 // more than a page
 	repository := almanactest.NewRepository(nil)
-	told := make(map[string]int)
+	notified := make(map[string]int)
 	s := schedulerOn(t, &faltering{Repository: repository}, almanac.WithObserver(almanac.Hooks{
-		Rescheduled: func(_ context.Context, e almanac.Event) { told[e.ID.String()]++ },
+		Rescheduled: func(_ context.Context, e almanac.Event) { notified[e.ID.String()]++ },
 	}))
 	for range people {
 		enrol(t, s, "Asia/Beirut", "1990-01-15")
@@ -306,9 +306,9 @@ func TestReconcileContinuesAfterAnInterruption(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, people, rest.Zones[0].Checked)
 	require.Equal(t, people-1000, rest.Moved())
-	require.Len(t, told, people)
-	for id, times := range told {
-		require.Equal(t, 1, times, "told of %s", id)
+	require.Len(t, notified, people)
+	for id, times := range notified {
+		require.Equal(t, 1, times, "notified of %s", id)
 	}
 }
 

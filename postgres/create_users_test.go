@@ -150,9 +150,9 @@ func TestBulkInTheHostsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	outside := mustStore(t, pool)
-	told := 0
+	notified := 0
 	scheduler := with(t, outside, []almanac.EventHandler{almanac.Birthday{}, party{}},
-		almanac.WithObserver(almanac.ObserverFunc(func(context.Context, almanac.Notice) { told++ })))
+		almanac.WithObserver(almanac.ObserverFunc(func(context.Context, almanac.Notice) { notified++ })))
 
 	store := func(finish func(pgx.Tx, context.Context) error) {
 		tx, err := pool.Begin(t.Context())
@@ -171,7 +171,7 @@ func TestBulkInTheHostsTransaction(t *testing.T) {
 	requireEvents(t, outside, 0)
 	store(pgx.Tx.Commit)
 	requireEvents(t, outside, 190)
-	require.Zero(t, told)
+	require.Zero(t, notified)
 }
 
 // requireBulkReadsNoWholeTable looks at a page of a backfill among many users. The page is a

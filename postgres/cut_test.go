@@ -39,10 +39,10 @@ func (c *cutter) option(config *pgxpool.Config) {
 // cuttable is a connection under a cutter.
 type cuttable struct {
 	net.Conn
-	cutter *cutter
-	seen   bool // the statement was sent
-	cut    atomic.Bool
-	told   atomic.Bool // by the pooler
+	cutter  *cutter
+	seen    bool // the statement was sent
+	cut     atomic.Bool
+	refused atomic.Bool // by the pooler
 }
 
 func (c *cuttable) Write(p []byte) (int, error) {
@@ -64,7 +64,7 @@ func (c *cuttable) Read(p []byte) (int, error) {
 		return n, err
 	}
 	_ = c.Close() // what matters is that nothing more comes
-	if c.cutter.pooler && c.told.CompareAndSwap(false, true) {
+	if c.cutter.pooler && c.refused.CompareAndSwap(false, true) {
 		refusal := pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01", Message: "server conn crashed?"}
 		said, err := refusal.Encode(nil)
 		return copy(p, said), err
@@ -85,7 +85,7 @@ func TestOperationsAreResolvedAfterABrokenConnection(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		cutter *cutter
-		claims []int // of which it may be any: what the first took is given back
+		claims []int // of which it may be any: the events of the first claim are released
 	}{
 		// It is cut while it is prepared; or, if nothing is, when it and its COMMIT were sent.
 		"in a claim":                  {&cutter{after: claiming}, []int{1, 2}},

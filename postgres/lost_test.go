@@ -48,7 +48,7 @@ func TestLostEventsReturnToTheQueue(t *testing.T) {
 			require.ErrorContains(t, err, lostEvents)
 		}
 	}
-	require.ElementsMatch(t, []uuid.UUID{unleased.ID, due.ID, future.ID}, found, "observers are told")
+	require.ElementsMatch(t, []uuid.UUID{unleased.ID, due.ID, future.ID}, found, "observers are notified")
 	_, err = worker.ReleaseExpired(t.Context(), 10)
 	require.NoError(t, err)
 	_, err = worker.ReleaseExpired(t.Context(), 10)

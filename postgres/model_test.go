@@ -81,7 +81,7 @@ func (m *model) same(rt *rapid.T, what string, do func(r almanac.Repository) str
 // seen writes what can be compared of an event: all but when it was written. Of
 // an instant that a repository's clock made, whether it is past.
 func (m *model) seen(e almanac.Event) string {
-	return fmt.Sprintf("%s %s %s %s %s %s due %v key %s token %s version %d of user's %d, %d claims %d retries %d crashes, rests %v executed %v, %q %q %s\n",
+	return fmt.Sprintf("%s %s %s %s %s %s due %v key %s token %s version %d of user's %d, %d claims %d retries %d crashes, available %v executed %v, %q %q %s\n",
 		e.ID, e.UserID, e.Type, e.KeyUnit, e.OccurrenceKey, e.Status, e.Due.Sub(m.base), e.IdempotencyKey, e.LeaseToken, e.Version, e.UserVersion,
 		e.ClaimCount, e.RetryCount, e.CrashCount, e.AvailableAt.Sub(m.base) > 90*time.Minute, e.ExecutedAt, e.FailureReason, e.LastError, strings.ReplaceAll(string(e.Payload), " ", ""))
 }
@@ -358,7 +358,7 @@ func (m *model) update(rt *rapid.T) {
 }
 
 // edit renames a user, moves what is pending, takes some of it away, cancels or hurries
-// what rests before another attempt, and adds something else.
+// events that wait for another attempt, and adds something else.
 func (m *model) edit(rt *rapid.T) {
 	if len(m.users) == 0 {
 		return

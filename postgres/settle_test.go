@@ -195,7 +195,7 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	}
 	held, err := store.Renew(t.Context(), []uuid.UUID{token}, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{token}, held, "one event is still in hand")
+	require.Equal(t, []uuid.UUID{token}, held, "one event is still held")
 	_, err = store.Release(t.Context(), token)
 	require.NoError(t, err)
 	requireLeasesMatchEvents(t, pool)

@@ -46,9 +46,9 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	t.Helper()
 	pool := pgtest.ReusedPool(t)
 	outside := mustStore(t, pool)
-	var told []almanac.NoticeKind
+	var notified []almanac.NoticeKind
 	scheduler := newScheduler(t, outside, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
-		told = append(told, n.Kind)
+		notified = append(notified, n.Kind)
 	})))
 
 	create := func(finish func(pgx.Tx, context.Context) error) almanac.User {
@@ -90,7 +90,7 @@ func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac
 	require.NoError(t, err)
 	require.Len(t, found.Items, 1)
 	require.Equal(t, "America/New_York", found.Items[0].Zone)
-	require.Empty(t, told, "observers are notified only of what is known to be committed")
+	require.Empty(t, notified, "observers are notified only of what is known to be committed")
 }
 
 func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {

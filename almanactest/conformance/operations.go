@@ -101,11 +101,11 @@ var cancelCases = cases{
 	},
 	"EditUser/makes nothing available that has changed": func(k *kit) {
 		initial := k.newEvent()
-		rests := k.retry(k.claim(1)[0], "HTTP 503", time.Hour).Event
-		stale := rests
-		stale.AvailableAt, stale.Version = k.now, rests.Version+2
+		delayed := k.retry(k.claim(1)[0], "HTTP 503", time.Hour).Event
+		stale := delayed
+		stale.AvailableAt, stale.Version = k.now, delayed.Version+2
 		k.is(errorOf(k.r.EditUser(k.Context(), initial.UserID, changing(stale))), almanac.ErrOptimisticLock)
-		k.same("as stored", k.stored(initial.ID), rests)
+		k.same("as stored", k.stored(initial.ID), delayed)
 	},
 }
 

@@ -156,16 +156,16 @@ var oneOffCases = cases{
 		})
 		again, other := k.named(pending, "x"), k.named(pending, "y")
 		again.Origin.FollowsUser = true // whatever the options say
-		told := false
+		given := false
 
 		edit := k.apply(pending.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			if told = keysOf(r.Used)[almanac.SeriesOf(event)] == "x"; told {
+			if given = keysOf(r.Used)[almanac.SeriesOf(event)] == "x"; given {
 				return almanac.Edit{New: []almanac.Event{other}}, nil
 			}
 			return almanac.Edit{New: []almanac.Event{again}}, nil
 		})
 
-		k.same("told", told, true)
+		k.same("given", given, true)
 		k.same("added", ids(edit.New), []uuid.UUID{other.ID})
 	},
 	"OneOff/an event that is scheduled after its instant counts from its creation": func(k *kit) {

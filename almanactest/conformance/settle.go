@@ -54,7 +54,7 @@ var settleCases = cases{
 		claimed := k.newClaimed()
 		got := k.end(claimed, almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), after(claimed))
 		k.became(got.Event)(claimed.Release(almanac.AfterFailure, "HTTP 503", got.Event.AvailableAt))
-		k.same("rests", got.Event.AvailableAt.Sub(k.now) >= time.Hour, true)
+		k.same("delayed", got.Event.AvailableAt.Sub(k.now) >= time.Hour, true)
 		k.same("successor", got.Successor == nil, true)
 	},
 	"Settle/keeps the error of an earlier attempt": func(k *kit) {

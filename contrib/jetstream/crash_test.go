@@ -42,13 +42,13 @@ func TestMessageWhoseLeaseWasLostIsNotDelivered(t *testing.T) {
 	}
 }
 
-// deafOnce is a stream whose first response is lost.
-type deafOnce struct {
+// losesAnswers is a stream whose first response is lost.
+type losesAnswers struct {
 	jetstream.JetStream
 	answers atomic.Int32
 }
 
-func (d *deafOnce) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+func (d *losesAnswers) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	ack, err := d.JetStream.PublishMsg(ctx, m, options...)
 	if err == nil && d.answers.Add(1) == 1 {
 		return nil, nats.ErrTimeout
@@ -59,8 +59,8 @@ func (d *deafOnce) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetst
 func TestTheResponseToPublishingIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	deaf := &deafOnce{JetStream: s.settings.JetStream}
-	s.settings.JetStream = deaf
+	lossy := &losesAnswers{JetStream: s.settings.JetStream}
+	s.settings.JetStream = lossy
 	events := s.due(3)
 
 	s.dispatch()
@@ -71,7 +71,7 @@ func TestTheResponseToPublishingIsLost(t *testing.T) {
 		require.Equal(t, "ada", s.received.workers(e))
 		require.Equal(t, 1, e.ClaimCount)
 	}
-	require.Equal(t, int32(4), deaf.answers.Load(), "one is published again")
+	require.Equal(t, int32(4), lossy.answers.Load(), "one is published again")
 	stream, err := s.settings.JetStream.Stream(t.Context(), "ALMANAC")
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), stream.CachedInfo().State.LastSeq, "and stored once")

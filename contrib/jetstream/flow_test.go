@@ -178,7 +178,7 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	s.eventually(func() bool { return s.inStream() >= 4 }, "as many as may be out")
 	begun := time.Now()
 	s.eventually(func() bool { return time.Since(begun) > short*3/2 }, "longer than a lease")
-	require.LessOrEqual(t, s.inStream(), 4+3, "and what the dispatcher had in hand")
+	require.LessOrEqual(t, s.inStream(), 4+3, "and the events that the dispatcher held")
 	n, err := s.store.Count(t.Context(), almanac.InStatus(almanac.Processing))
 	require.NoError(t, err)
 	require.Equal(t, s.inStream(), n)
@@ -189,17 +189,17 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	}
 }
 
-// deaf is a repository without hints.
-type deaf struct{ almanac.Repository }
+// withoutHints is a repository that sends no hints.
+type withoutHints struct{ almanac.Repository }
 
-func (deaf) Listen(context.Context, func()) error { return errors.ErrUnsupported }
+func (withoutHints) Listen(context.Context, func()) error { return errors.ErrUnsupported }
 
 // A dispatcher claims fewer events than its scheduler asks for. It still finds a backlog behind its mark
 // in one sweep, not in one sweep for each claim.
 func TestABacklogBehindTheMarkTakesOneSweep(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.settings.MaxWaiting, s.settings.Repository = 4, deaf{s.store}
+	s.settings.MaxWaiting, s.settings.Repository = 4, withoutHints{s.store}
 	s.work("ada", accept)
 	s.dispatch(almanac.WithSweep(4 * time.Second))
 	events := s.due(1)
@@ -223,7 +223,7 @@ func TestEventsThatCannotBePublishedNowAreDelayed(t *testing.T) {
 	s.eventually(func() bool {
 		is, err := s.store.Event(t.Context(), events[0].ID)
 		return err == nil && is.Status == almanac.Pending && strings.HasPrefix(is.LastError, "snoozed for 5s: could not be published")
-	}, "it rests")
+	}, "it is delayed")
 
 	config.MaxBytes = -1
 	_, err = s.settings.JetStream.UpdateStream(t.Context(), config)

@@ -49,7 +49,7 @@ func TestABirthdayIsDeliveredOnceAtItsInstant(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 
 	p = launch(t, flags...)
-	require.Eventually(t, func() bool { return len(p.lines("No missed events found")) == 1 }, patience, pollEvery, "it was told of missed events")
+	require.Eventually(t, func() bool { return len(p.lines("No missed events found")) == 1 }, patience, pollEvery, "the log says whether there were missed events")
 	other, _ := p.enrol("Pacific/Chatham")
 	require.Equal(t, other["idempotencyKey"], h.next().key())
 	p.ends(other, "COMPLETED")
@@ -116,7 +116,7 @@ func TestStoppingLetsADeliveryEnd(t *testing.T) {
 	h.next()
 
 	p.signal(syscall.SIGTERM)
-	p.deaf()
+	p.closed()
 	require.False(t, p.ended(), "it did not wait for the delivery")
 	h.free()
 	require.Equal(t, 0, p.wait())
@@ -127,8 +127,8 @@ func TestStoppingLetsADeliveryEnd(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// deaf waits until the API accepts no more connections.
-func (p *process) deaf() {
+// closed waits until the API accepts no more connections.
+func (p *process) closed() {
 	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	require.Eventually(p.t, func() bool {
@@ -148,7 +148,7 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	h.next()
 
 	p.signal(syscall.SIGTERM)
-	p.deaf()
+	p.closed()
 	began := time.Now()
 	p.signal(syscall.SIGTERM) // not SIGINT, which background jobs of a shell ignore
 
