@@ -62,8 +62,8 @@ func (o load) storeOn(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// observers are notified of what a system does.
-type observers struct {
+// hooks are called when a system does something.
+type hooks struct {
 	started func(place uint64, due time.Time) // a handler begins
 	stored  func()                            // an outcome is committed
 	takes   time.Duration                     // how long a delivery waits for its receiver
@@ -76,7 +76,7 @@ type system struct {
 	template string // of a database with its tables
 	migrate  func(ctx context.Context, db database) error
 	store    func(ctx context.Context, db database, o load) error
-	start    func(ctx context.Context, db database, e observers) (*running, error)
+	start    func(ctx context.Context, db database, e hooks) (*running, error)
 }
 
 // running is a system at work.
@@ -102,7 +102,7 @@ const collectRarely = 400
 func almanacGOGC() system {
 	s := almanacSystem()
 	s.name, s.contract = "almanac-gogc", "the same with GOGC=400"
-	s.start = func(ctx context.Context, db database, e observers) (*running, error) {
+	s.start = func(ctx context.Context, db database, e hooks) (*running, error) {
 		before := debug.SetGCPercent(collectRarely)
 		r, err := startAlmanac(ctx, db, e)
 		if err != nil {
@@ -126,7 +126,7 @@ func migrateAlmanac(ctx context.Context, db database) error {
 	if err := postgres.Migrate(ctx, db.pool); err != nil {
 		return err
 	}
-	scheduler, err := newScheduler(db.pool, observers{})
+	scheduler, err := newScheduler(db.pool, hooks{})
 	if err != nil {
 		return err
 	}
@@ -142,12 +142,12 @@ func migrateAlmanac(ctx context.Context, db database) error {
 func almanacElsewhere() system {
 	s := almanacSystem()
 	s.name, s.contract = "almanac-elsewhere", "planned by another process than the one that runs"
-	s.start = func(ctx context.Context, db database, e observers) (*running, error) {
+	s.start = func(ctx context.Context, db database, e hooks) (*running, error) {
 		r, err := startAlmanac(ctx, db, e)
 		if err != nil {
 			return nil, err
 		}
-		idle, err := newScheduler(db.pool, observers{})
+		idle, err := newScheduler(db.pool, hooks{})
 		if err != nil {
 			return nil, fmt.Errorf("%w; %w", err, r.stop())
 		}
@@ -157,12 +157,12 @@ func almanacElsewhere() system {
 	return s
 }
 
-func startAlmanac(ctx context.Context, db database, e observers) (*running, error) {
+func startAlmanac(ctx context.Context, db database, e hooks) (*running, error) {
 	return startHandlers(ctx, db, e)
 }
 
 // startHandlers runs a process with more types of events than the others.
-func startHandlers(ctx context.Context, db database, e observers, more ...almanac.EventHandler) (*running, error) {
+func startHandlers(ctx context.Context, db database, e hooks, more ...almanac.EventHandler) (*running, error) {
 	scheduler, err := newSchedulerOf(db.pool, e, append([]almanac.EventHandler{almanac.Birthday{}, appointment{}}, more...))
 	if err != nil {
 		return nil, err
@@ -178,11 +178,11 @@ func startHandlers(ctx context.Context, db database, e observers, more ...almana
 }
 
 // newScheduler returns a scheduler whose deliveries do nothing but tell.
-func newScheduler(pool *pgxpool.Pool, e observers, options ...almanac.Option) (almanac.Scheduler, error) {
+func newScheduler(pool *pgxpool.Pool, e hooks, options ...almanac.Option) (almanac.Scheduler, error) {
 	return newSchedulerOf(pool, e, []almanac.EventHandler{almanac.Birthday{}, appointment{}}, options...)
 }
 
-func newSchedulerOf(pool *pgxpool.Pool, e observers, handlers []almanac.EventHandler, options ...almanac.Option) (almanac.Scheduler, error) {
+func newSchedulerOf(pool *pgxpool.Pool, e hooks, handlers []almanac.EventHandler, options ...almanac.Option) (almanac.Scheduler, error) {
 	store, err := postgres.New(pool)
 	if err != nil {
 		return nil, err
@@ -194,8 +194,8 @@ func newSchedulerOf(pool *pgxpool.Pool, e observers, handlers []almanac.EventHan
 	return almanac.NewScheduler(store, registry, e.options(options...)...)
 }
 
-// options are those of a scheduler that has observers, and further ones.
-func (e observers) options(options ...almanac.Option) []almanac.Option {
+// options are those of a scheduler with these hooks, and further options.
+func (e hooks) options(options ...almanac.Option) []almanac.Option {
 	deliver := func(ctx context.Context, d almanac.Delivery) error {
 		if e.started != nil {
 			e.started(placeOf(d.Event), d.Event.Due)

@@ -116,7 +116,7 @@ const stored = `
 
 func TestUsersAreStoredAsCreateUserStoresThem(t *testing.T) {
 	made, empty := migrated(t), migrated(t)
-	scheduler, err := newScheduler(made.pool, observers{})
+	scheduler, err := newScheduler(made.pool, hooks{})
 	require.NoError(t, err)
 	// At nine, 28 years after the birth, as the statement has it.
 	due := time.Now().UTC().AddDate(0, 1, 0).Truncate(24 * time.Hour).Add(9 * time.Hour)

@@ -56,7 +56,7 @@ func (b *bench) neighbourhood(ctx context.Context, n neighbour) (template string
 		if err := migrateAlmanac(ctx, db); err != nil {
 			return err
 		}
-		scheduler, err := newScheduler(db.pool, observers{})
+		scheduler, err := newScheduler(db.pool, hooks{})
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (b *bench) runBeside(ctx context.Context, db database, n neighbour, o load)
 	var r *running
 	err = n.during(ctx, db, func() error {
 		m.began = time.Now()
-		if r, err = startHandlers(ctx, db, observers{started: p.starts.note, stored: m.one}, paused{}); err != nil {
+		if r, err = startHandlers(ctx, db, hooks{started: p.starts.note, stored: m.one}, paused{}); err != nil {
 			return err
 		}
 		p.tally, err = m.wait(ctx, 2*b.Limit)
@@ -201,7 +201,7 @@ func (b *bench) claimBeside(ctx context.Context, db database, n neighbour) (read
 
 // editBeside edits one user.
 func (b *bench) editBeside(ctx context.Context, db database, n neighbour) (readings []reading, err error) {
-	scheduler, err := newScheduler(db.pool, observers{})
+	scheduler, err := newScheduler(db.pool, hooks{})
 	if err != nil {
 		return nil, err
 	}

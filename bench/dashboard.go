@@ -210,7 +210,7 @@ func (d *desk) close() {
 
 // restart replaces the dashboard by that of a process that has read nothing yet.
 func (d *desk) restart() error {
-	scheduler, err := newSchedulerOf(d.pools[0], observers{}, []almanac.EventHandler{almanac.Birthday{}, almanac.Anniversary{}})
+	scheduler, err := newSchedulerOf(d.pools[0], hooks{}, []almanac.EventHandler{almanac.Birthday{}, almanac.Anniversary{}})
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ type runner interface {
 }
 
 // runner returns what the process runs.
-func (o orders) runner(pool *pgxpool.Pool, e observers) (runner, error) {
+func (o orders) runner(pool *pgxpool.Pool, e hooks) (runner, error) {
 	if o.Part == scheduling {
 		return newScheduler(pool, e, o.options()...)
 	}

@@ -121,7 +121,7 @@ func (s system) keepTime(ctx context.Context, db database, o load, limit time.Du
 	p := punctuality{starts: newStarts(o.count)}
 	m := newMeter(o.count)
 	m.began = o.first
-	r, err := s.start(ctx, db, observers{started: p.starts.note, stored: m.one})
+	r, err := s.start(ctx, db, hooks{started: p.starts.note, stored: m.one})
 	if err != nil {
 		return p, err
 	}
@@ -184,7 +184,7 @@ func (s system) wake(ctx context.Context, db database, tries int) ([]reading, er
 	}
 	starts := newStarts(tries)
 	received := make(chan struct{}, tries)
-	r, err := s.start(ctx, db, observers{started: func(place uint64, due time.Time) {
+	r, err := s.start(ctx, db, hooks{started: func(place uint64, due time.Time) {
 		starts.note(place, due)
 		received <- struct{}{}
 	}})

@@ -106,13 +106,11 @@ func insertJobs(ctx context.Context, client *river.Client[pgx.Tx], o load, from,
 	return err
 }
 
-func riverStarter(s riverSettings) func(context.Context, database, observers) (*running, error) {
-	return func(ctx context.Context, db database, e observers) (*running, error) {
-		return startRiver(ctx, db, s, e)
-	}
+func riverStarter(s riverSettings) func(context.Context, database, hooks) (*running, error) {
+	return func(ctx context.Context, db database, e hooks) (*running, error) { return startRiver(ctx, db, s, e) }
 }
 
-func startRiver(ctx context.Context, db database, s riverSettings, e observers) (*running, error) {
+func startRiver(ctx context.Context, db database, s riverSettings, e hooks) (*running, error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &jobWorker{started: e.started, succeed: s.succeed})
 	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{
@@ -182,7 +180,7 @@ func riverSuccessorSystem() system {
 	return s
 }
 
-func startRiverSuccessor(ctx context.Context, db database, e observers) (*running, error) {
+func startRiverSuccessor(ctx context.Context, db database, e hooks) (*running, error) {
 	pool, err := poolOf(ctx, db.url, succeedingPool)
 	if err != nil {
 		return nil, err

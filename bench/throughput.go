@@ -125,7 +125,7 @@ func (s system) workOff(ctx context.Context, db database, want int, limit time.D
 	if err != nil {
 		return tally{}, err
 	}
-	r, err := s.start(ctx, db, observers{stored: m.one})
+	r, err := s.start(ctx, db, hooks{stored: m.one})
 	if err != nil {
 		return tally{}, err
 	}

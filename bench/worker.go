@@ -85,7 +85,7 @@ func work(ctx context.Context) error {
 	var stored atomic.Int64
 	var late lateness
 	changed := make(chan struct{}, 1)
-	runner, err := o.runner(pool, observers{started: late.note, stored: func() {
+	runner, err := o.runner(pool, hooks{started: late.note, stored: func() {
 		stored.Add(1)
 		hint(changed)
 	}, takes: o.Takes})

@@ -29,7 +29,7 @@ func writers() []writer {
 }
 
 func createUser(db database) (func(context.Context, int) error, error) {
-	scheduler, err := newScheduler(db.pool, observers{})
+	scheduler, err := newScheduler(db.pool, hooks{})
 	return func(ctx context.Context, n int) error {
 		_, err := scheduler.CreateUser(ctx, profile(n))
 		return err
@@ -104,7 +104,7 @@ func bulkWriters() []bulkWriter {
 }
 
 func enrol(ctx context.Context, db database, users int) (tally, error) {
-	scheduler, err := newScheduler(db.pool, observers{})
+	scheduler, err := newScheduler(db.pool, hooks{})
 	if err != nil {
 		return tally{}, err
 	}
@@ -122,7 +122,7 @@ func storeEventless(users int) func(context.Context, database) error {
 		if err := migrateAlmanac(ctx, db); err != nil {
 			return err
 		}
-		idle, err := newSchedulerOf(db.pool, observers{}, []almanac.EventHandler{appointment{}})
+		idle, err := newSchedulerOf(db.pool, hooks{}, []almanac.EventHandler{appointment{}})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func storeEventless(users int) func(context.Context, database) error {
 }
 
 func backfill(ctx context.Context, db database, users int) (tally, error) {
-	scheduler, err := newScheduler(db.pool, observers{})
+	scheduler, err := newScheduler(db.pool, hooks{})
 	if err != nil {
 		return tally{}, err
 	}
