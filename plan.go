@@ -126,7 +126,11 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 // days before the event on. It reports false if the handler has no such occurrence. Keys of
 // another unit are other names.
 func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
-	o, _, err := seek(h, u, e.Due.Add(-searchBack), func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey })
+	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
+	o, _, err := seek(h, u, e.Due.Add(-searchBack), early)
+	if errors.Is(err, calendar.ErrRejectedWallTime) { // it may be one of another occurrence, which has passed
+		o, _, err = seek(h, u, e.Due.Add(-time.Second), early)
+	}
 	if errors.Is(err, calendar.ErrNoOccurrence) || err == nil && (o.Unit != e.KeyUnit || o.Key > e.OccurrenceKey) {
 		return Occurrence{}, false, nil
 	}
@@ -233,7 +237,8 @@ type replanning struct {
 //
 // If the occurrence keeps its wall time, the event keeps its identity, and its instant follows
 // the user's zone. If that instant has passed, the event is due now. If [Operator].RunNow made
-// the event due and the edit does not change its occurrence, it stays due. If the wall time
+// the event due and the edit does not change its occurrence, it stays due. So does an event that is
+// due, as after an outage, if its new time is on the same day and has passed too. If the wall time
 // differs otherwise, the user's data or the rule was corrected. Then the event moves if the
 // next occurrence after now is still the same occurrence, by its key. Otherwise the error
 // matches [calendar.ErrNoOccurrence], because an event never becomes another occurrence.
@@ -250,7 +255,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		return p.again(h, e, same)
 	}
 	passed := found && p.hasPassed(same)
-	if found && p.madeDue(h, e, same) || passed && p.inWindow(e) && same.Wall.Date == e.Wall.Date {
+	if found && p.madeDue(h, e, same) || passed && p.staysDue(e, same) {
 		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
 		next.Wall, next.Zone, next.Policies, next.Nominal = e.Wall, e.Zone, e.Policies, calendar.WallTime{}
 		if nominal := nominalOf(same.Occurrence); nominal != e.Wall {
@@ -324,8 +329,12 @@ func (p replanning) hasPassed(o Occurrence) bool {
 	return err == nil && !r.Instant.After(p.Now)
 }
 
-// inWindow reports whether a pending event waits for its point of a window that has begun.
-func (p replanning) inWindow(e Event) bool { return !e.Due.After(p.Now) && e.ReadyAt.After(p.Now) }
+// staysDue reports whether a pending event whose instant has passed stays, though its occurrence has another time of
+// the same day, which has passed too. With the same nominal time, RunNow made it due.
+func (p replanning) staysDue(e Event, same Occurrence) bool {
+	return !e.Due.After(p.Now) && same.Wall.Date == e.Wall.Date &&
+		(e.ReadyAt.After(p.Now) || e.nominal() != nominalOf(same.Occurrence))
+}
 
 // madeDue reports whether [Operator].RunNow made a pending event due before its occurrence or in
 // the window after it, and the edit changes neither the occurrence nor the zone. It is false for

@@ -701,3 +701,66 @@ func TestAnEventMadeDueInAWindowLosesNoOccurrence(t *testing.T) {
 		})
 	}
 }
+
+// Nothing is delivered for some days, and then an edit comes by a program with another time of day, or the user
+// chooses another one. Both times owe the occurrences.
+func TestAnEditOfADueEventLosesNoOccurrence(t *testing.T) {
+	t.Parallel()
+	at := func(hour int) almanac.Recurring {
+		return almanac.Recurring{
+			Type: "DOSE",
+			Rule: func(u almanac.User) (calendar.Recurrence, error) {
+				return calendar.Daily{At: almanac.AtAttribute("deliverAt", calendar.Clock{Hour: hour})(u)}, nil
+			},
+			Execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{All: true}},
+		}
+	}
+	name, earlier := almanac.ProfileChange{FirstName: ptr("Augusta")}, almanac.ProfileChange{Attributes: json.RawMessage(`{"deliverAt": "07:30"}`)}
+	for what, tt := range map[string]struct {
+		hour int // of the program that edits
+		edit func(almanac.Scheduler, uuid.UUID) (almanac.UpdateUserResult, error)
+	}{
+		"a name, after a deployment to an earlier time": {8, func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.UpdateUser(context.Background(), id, name)
+		}},
+		"a reschedule after a deployment to a later time": {10, func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.Reschedule(context.Background(), id)
+		}},
+		"the user's own time": {9, func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.UpdateUser(context.Background(), id, earlier)
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, r, p := openOn(almanactest.NewRepository(nil)), new(receiver), grace
+			p.Timezone = "UTC"
+			created, err := w.scheduler(t, at(9)).CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			time.Sleep(3*24*time.Hour + 12*time.Hour)
+			edited, err := tt.edit(w.scheduler(t, at(tt.hour)), created.User.ID)
+			require.NoError(t, err)
+			require.Empty(t, edited.Removed, what)
+			w.run(t, at(tt.hour), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			time.Sleep(time.Minute)
+			require.NoError(t, w.stop())
+			require.Equal(t, []string{"2000-01-01", "2000-01-02", "2000-01-03", "2000-01-04"}, r.keys(), what)
+		})
+	}
+}
+
+// Clocks in New York skip 02:30 on 2 April 2000. The event of the day after can be edited all the same.
+func TestARejectedTimeThatHasPassedRefusesNoEdit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := almanac.Recurring{Type: "DOSE", Policies: calendar.Policies{Gap: calendar.GapReject}, Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+		}}
+		time.Sleep(time.Until(time.Date(2000, 4, 2, 12, 0, 0, 0, time.UTC)))
+		s := openOn(almanactest.NewRepository(nil)).scheduler(t, h)
+		created, err := s.CreateUser(t.Context(), grace)
+		require.NoError(t, err)
+		edited, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta")})
+		require.NoError(t, err)
+		require.Empty(t, edited.Removed)
+		require.Equal(t, "Augusta", edited.User.FirstName)
+	})
+}
