@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/almanac-go/almanac"
 )
 
 // ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to the same
-// receiver were under way. The delivery waited for half of its time. Another attempt may succeed.
+// receiver were under way. The delivery waited for half of its time. The error matches
+// [almanac.ErrSnoozed]: the event waits for some seconds, and no attempt is counted.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow
@@ -57,8 +61,14 @@ func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), er
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("%w: %d deliveries to %s are under way", ErrBusy, b.most, receiver)
+	reason := fmt.Sprintf("%v: %d deliveries to %s are under way", ErrBusy, b.most, receiver)
+	return nil, busyError{almanac.Snooze(time.Duration(1+rand.IntN(5))*time.Second, reason)}
 }
+
+// busyError is an error for the scheduler that matches [ErrBusy] too.
+type busyError struct{ error }
+
+func (e busyError) Unwrap() []error { return []error{e.error, ErrBusy} }
 
 func (b *bulkhead) join(receiver string) *semaphore {
 	b.mu.Lock()

@@ -109,7 +109,7 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 						continue
 					}
 					require.ErrorIs(t, err, webhook.ErrBusy)
-					require.NotErrorIs(t, err, almanac.ErrPermanent)
+					require.ErrorIs(t, err, almanac.ErrSnoozed)
 					require.Equal(t, 7500*time.Millisecond, took[i], "half of the default timeout")
 				}
 				require.Zero(t, webhook.Receivers(bound), "nothing is kept of idle receivers")

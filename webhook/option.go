@@ -68,8 +68,8 @@ func AllowPorts(ports ...uint16) Option {
 
 // WithConcurrency bounds how many deliveries to one receiver, a host and port, are under
 // way at once. A slow receiver then cannot occupy every worker. A further delivery waits
-// for at most half of its time, and then returns [ErrBusy] without sending anything. That
-// counts as an attempt.
+// for at most half of its time, and then returns [ErrBusy] without sending anything. The
+// event waits for one to five seconds more, and no attempt is counted.
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //
