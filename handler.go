@@ -43,16 +43,14 @@ type EventHandler interface {
 	// channel makes the attempts (see [WithDeliverer]). Channel is not called for
 	// deliveries if the handler is an [Executor].
 	//
-	// NewScheduler calls Channel once with an event that has only its type, and refuses a
-	// channel without a deliverer. If the choice depends on other fields, return "" for
-	// such an event.
+	// NewScheduler calls Channel once with an event that has only its type, and refuses a channel
+	// without a deliverer. If the choice depends on other fields, return "" for such an event.
 	Channel(e Event) Channel
 }
 
-// Occurrence is a wall time at which an event of a user happens. Its Key identifies it
-// permanently among the occurrences of its user, event type and series. So the key
-// prevents a second greeting for the same year. A key has 1 to 100 bytes. The zero Zone
-// means the user's zone.
+// Occurrence is a wall time at which an event of a user happens. Its Key identifies it permanently
+// among the occurrences of its user, event type and series. So the key prevents a second greeting
+// for the same year. A key has 1 to 100 bytes. The zero Zone means the user's zone.
 type Occurrence struct {
 	calendar.Occurrence
 	// Series is the name of the series, if the handler is a [MultiSeries]. Otherwise it is empty.

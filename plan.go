@@ -129,7 +129,9 @@ func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) 
 	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
 	o, _, err := seek(h, u, e.Due.Add(-searchBack), early)
 	if errors.Is(err, calendar.ErrRejectedWallTime) { // it may be one of another occurrence, which has passed
-		o, _, err = seek(h, u, e.Due.Add(-time.Second), early)
+		if again, _, _ := seek(h, u, e.Due.Add(-time.Second), early); again.Unit == e.KeyUnit && again.Key == e.OccurrenceKey {
+			return again, true, nil
+		}
 	}
 	if errors.Is(err, calendar.ErrNoOccurrence) || err == nil && (o.Unit != e.KeyUnit || o.Key > e.OccurrenceKey) {
 		return Occurrence{}, false, nil
@@ -221,7 +223,7 @@ func later(a, b time.Time) time.Time {
 
 // searchBack is how far before its present instant an occurrence is sought after its user
 // has moved. It exceeds the difference between any two zones.
-const searchBack = 72 * time.Hour
+const searchBack = 72*time.Hour + time.Second
 
 // replanning is an edit of a user before it is stored.
 type replanning struct {
@@ -236,12 +238,12 @@ type replanning struct {
 // event returns a pending event, updated for its user after the edit.
 //
 // If the occurrence keeps its wall time, the event keeps its identity, and its instant follows
-// the user's zone. If that instant has passed, the event is due now. If [Operator].RunNow made
-// the event due and the edit does not change its occurrence, it stays due. So does an event that is
-// due, as after an outage, if its new time is on the same day and has passed too. If the wall time
-// differs otherwise, the user's data or the rule was corrected. Then the event moves if the
-// next occurrence after now is still the same occurrence, by its key. Otherwise the error
-// matches [calendar.ErrNoOccurrence], because an event never becomes another occurrence.
+// the user's zone. If that instant has passed, the event is due now. If [Operator].RunNow made the
+// event due and the edit does not change its occurrence, it stays due. So does an event that is due, as
+// after an outage, if its new time is on the same day and has passed too. If the wall time differs
+// otherwise, the user's data or the rule was corrected. Then the event moves if the next occurrence
+// after now has the same key. Otherwise the error matches [calendar.ErrNoOccurrence], because an event
+// never becomes another occurrence.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -332,8 +334,7 @@ func (p replanning) hasPassed(o Occurrence) bool {
 // staysDue reports whether a pending event whose instant has passed stays, though its occurrence has another time of
 // the same day, which has passed too. With the same nominal time, RunNow made it due.
 func (p replanning) staysDue(e Event, same Occurrence) bool {
-	return !e.Due.After(p.Now) && same.Wall.Date == e.Wall.Date &&
-		(e.ReadyAt.After(p.Now) || e.nominal() != nominalOf(same.Occurrence))
+	return !e.Due.After(p.Now) && same.Wall.Date == e.Wall.Date && (e.ReadyAt.After(p.Now) || e.nominal() != nominalOf(same.Occurrence))
 }
 
 // madeDue reports whether [Operator].RunNow made a pending event due before its occurrence or in
@@ -350,8 +351,7 @@ func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 	return err == nil && found && was.Wall == same.Wall && was.Zone == same.Zone
 }
 
-// dueByNow reports whether the instant of an event is one that [Operator].RunNow may have given it: it has
-// passed, or is the end of the quiet hours.
+// dueByNow reports whether [Operator].RunNow may have made an event due: by now, or at the end of the quiet hours.
 func (p replanning) dueByNow(e Event) bool {
 	if p.quiet == nil || !e.Due.After(p.Now) {
 		return !e.Due.After(p.Now)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -384,5 +385,42 @@ func TestAnEventThatARepositoryClaimsTooEarlyIsNotDelivered(t *testing.T) {
 		require.NoError(t, w.stop())
 		require.Contains(t, failed.FailureReason, "event is due in ")
 		require.Empty(t, r.deliveries())
+	})
+}
+
+// setBack is a repository whose claims ahead end 2 ms after an instant, and whose clock then goes back by 10 ms.
+type setBack struct {
+	almanac.Repository
+	at   time.Time
+	back *atomic.Int64
+}
+
+func (r setBack) Claim(ctx context.Context, q almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	c, err := r.Repository.Claim(ctx, q)
+	if wait := time.Until(r.at); q.Ahead > 0 && wait > 0 && len(c.Events) > 0 {
+		time.Sleep(wait + 2*time.Millisecond)
+		c.At = time.Now().UTC()
+		r.back.Store(int64(10 * time.Millisecond))
+	}
+	return c, err
+}
+
+func (r setBack) Now(ctx context.Context) (time.Time, error) {
+	now, err := r.Repository.Now(ctx)
+	return now.Add(-time.Duration(r.back.Load())), err
+}
+
+func TestAClockThatIsSetBackDuringAClaimFailsNoEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nine := time.Date(2000, 1, 1, 9, 0, 0, 0, time.UTC)
+		w, r, p := openOn(setBack{almanactest.NewRepository(nil), nine, new(atomic.Int64)}), new(receiver), grace
+		p.Timezone, p.DateOfBirth = "UTC", "1990-01-01"
+		s := w.run(t, almanac.Birthday{}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+		_, err := s.CreateUser(t.Context(), p)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Hour)
+		require.NoError(t, w.stop())
+		require.Equal(t, []string{"2000"}, r.keys())
 	})
 }

@@ -267,3 +267,18 @@ func (m *mark) reset() {
 	defer m.mu.Unlock()
 	m.whole = true
 }
+
+// attemptAlone makes an attempt. Events whose worker died twice are tried one after the other, because
+// each death counts for all events that the worker held, and one of them is probably its cause.
+func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
+	if j.event.CrashCount < 2 {
+		return w.attempt(ctx, j)
+	}
+	deadline, _ := ctx.Deadline() // every attempt has one
+	until := w.suspect.Load()
+	if time.Until(time.Unix(0, until)) > 0 || !w.suspect.CompareAndSwap(until, deadline.Add(stuckAfter).UnixNano()) {
+		return Released(AfterSnooze, "another event whose worker died is tried first", time.Second)
+	}
+	defer w.suspect.Store(0)
+	return w.attempt(ctx, j)
+}

@@ -512,3 +512,44 @@ func TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes(t *testing.T) {
 		require.Greater(t, red, 600) // it begins with a sweep
 	})
 }
+
+// One event kills its process whenever it is delivered. The events that the process held beside it are delivered.
+func TestAnEventThatKillsItsProcessHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry, err := almanac.NewRegistry(almanac.Birthday{})
+		require.NoError(t, err)
+		var fatal uuid.UUID
+		var r *almanactest.Rehearsal
+		deliver := almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+			if d.User.ID == fatal {
+				time.Sleep(50 * time.Millisecond)
+				r.Crash()
+			}
+			select {
+			case <-time.After(500 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		r = almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, deliver), almanac.WithPoll(time.Minute), almanac.WithLease(time.Minute), almanac.WithSweep(5*time.Second))
+		time.Sleep(8*time.Hour + 50*time.Minute)
+		const users = 150
+		for range users {
+			p := grace
+			p.Timezone, p.DateOfBirth = "UTC", "1990-01-01"
+			created, err := r.Scheduler.CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			fatal = created.User.ID
+		}
+		r.For(time.Hour)
+		failed, err := r.Repository.Find(t.Context(), almanac.InStatus(almanac.Failed), almanac.Page{})
+		require.NoError(t, err)
+		require.Len(t, failed.Items, 1)
+		require.Equal(t, fatal, failed.Items[0].UserID)
+		completed, err := r.Repository.Count(t.Context(), almanac.InStatus(almanac.Completed))
+		require.NoError(t, err)
+		require.Equal(t, users-1, completed)
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,7 @@ type worker struct {
 	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
+	suspect  atomic.Int64 // until when an event whose worker died is tried alone, in nanoseconds since 1970
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -148,7 +150,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	w.spend(len(claimed.Events), asked)
 	observed := w.database.set(claimed.At, asked)
 	if ahead > 0 && len(claimed.Events) > 0 {
-		observed = w.setClock(ctx, observed)
+		observed = w.setClock(ctx, observed, claimed.At)
 	}
 	jobs, due := make([]*job, len(claimed.Events)), make([]*job, 0, len(claimed.Events))
 	for i := range claimed.Events {
@@ -168,11 +170,12 @@ func (w *worker) notifyClaimed(ctx context.Context, jobs []*job) {
 
 // setClock updates the database clock by a query that returns at once. A claim of many
 // events takes tens of milliseconds, so its answer says little about the present time,
-// and events claimed ahead would start late. After an error the clock stays as it was.
-func (w *worker) setClock(ctx context.Context, was clock) clock {
+// and events claimed ahead would start late. After an error, or if the database's clock was set
+// back since the claim, it stays as it was.
+func (w *worker) setClock(ctx context.Context, was clock, claimed time.Time) clock {
 	asked := time.Now()
 	at, err := w.repository.Now(ctx)
-	if err != nil {
+	if err != nil || at.Before(claimed) {
 		return was
 	}
 	return w.database.set(at, asked)
@@ -216,7 +219,7 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 
 // do does one event, and returns it with its outcome. Its context ends when the attempt has taken too long.
 func (w *worker) do(ctx context.Context, j *job) *job {
-	j.outcome = w.attempt(ctx, j)
+	j.outcome = w.attemptAlone(ctx, j)
 	return j
 }
 

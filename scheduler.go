@@ -17,11 +17,10 @@ type Scheduler interface {
 	Operator
 	Runner
 
-	// Preview returns the next n occurrences of a type for a user, with the instant of
-	// each and how it was resolved. n is 1 to 1,000. It stores nothing and locks nothing.
-	// The result is shorter when the recurrence ends. It leaves out occurrences that a
-	// policy skips or that give way to another occurrence. It is empty if the user has
-	// opted out of the type.
+	// Preview returns the next n occurrences of a type for a user, with the instant of each and how
+	// it was resolved. n is 1 to 1,000. It stores nothing and locks nothing. The result is shorter
+	// when the recurrence ends. It leaves out occurrences that a policy skips or that give way to
+	// another occurrence. It is empty if the user has opted out of the type.
 	//
 	// Preview skips used occurrences (see [UsedKeys]), such as one that was cancelled or run
 	// before its time. The event that is due now counts as used.
@@ -31,30 +30,27 @@ type Scheduler interface {
 	// other series are still previewed.
 	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) (PreviewResult, error)
 
-	// PreviewUser is Preview for a user as given, whether the user is stored or not. It
-	// shows what a change would move: [User.Edit] returns the user with another time zone
-	// or date of birth, and PreviewUser the occurrences of that user. An occurrence keeps
-	// its key when the change moves it. PreviewUser leaves out the occurrences that the
-	// user with this id has used.
+	// PreviewUser is Preview for a user as given, whether the user is stored or not. It shows what
+	// a change would move: [User.Edit] returns the user with another time zone or date of birth,
+	// and PreviewUser the occurrences of that user. An occurrence keeps its key when the change
+	// moves it. PreviewUser leaves out the occurrences that the user with this id has used.
 	//
 	// The error is a [*ValidationError] if the user has no time zone, or one that this
 	// program cannot load. Other errors are those of Preview.
 	PreviewUser(ctx context.Context, u User, eventType string, n int) (PreviewResult, error)
 
-	// Reconcile compares the program's zone rules with the rules that the database
-	// follows. For each zone whose rules are newer in the program, it resolves the
-	// pending events again from their wall times. Events that were ever claimed keep
-	// their instant. When the program's rules are older, all events keep theirs. An
-	// interrupted call can be repeated, by any process, and continues the work. Run calls
-	// Reconcile (see [WithZoneCheck]).
+	// Reconcile compares the program's zone rules with the rules that the database follows. For
+	// each zone whose rules are newer in the program, it resolves the pending events again from
+	// their wall times. Events that were ever claimed keep their instant. When the program's rules
+	// are older, all events keep theirs. An interrupted call can be repeated, by any process, and
+	// continues the work. Run calls Reconcile (see [WithZoneCheck]).
 	Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error)
 
-	// With returns a scheduler that uses another repository and has everything else in
-	// common with this one. If that repository is bound to a transaction of the host, all
-	// that the new scheduler stores is part of the transaction, and observers are not
-	// notified. In PostgreSQL that transaction is READ COMMITTED: above that level, edits
-	// fail with an error. A context that ends during a call ends the connection, and with
-	// it the transaction.
+	// With returns a scheduler that uses another repository and has everything else in common with
+	// this one. If that repository is bound to a transaction of the host, all that the new
+	// scheduler stores is part of the transaction, and observers are not notified. In PostgreSQL
+	// that transaction is READ COMMITTED: above that level, edits fail with an error. A context
+	// that ends during a call ends the connection, and with it the transaction.
 	With(r Repository) Scheduler
 
 	// Repository returns the repository that the scheduler uses.
@@ -69,11 +65,10 @@ type Runner interface {
 	// nil. Run waits for every goroutine that it started, except for deliveries that ignore
 	// their context. If there are such deliveries, it returns an error that counts them.
 	//
-	// An event starts at its instant by the repository's clock, never before. If the
-	// repository supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its
-	// instant, so the event is PROCESSING before it starts. At the instant, Run confirms
-	// that the event is unchanged. So edits and deletions before the instant still take
-	// effect (see [WithLookAhead]).
+	// An event starts at its instant by the repository's clock, never before. If the repository
+	// supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its instant,
+	// so the event is PROCESSING before it starts. At the instant, Run confirms that the event is
+	// unchanged. So edits and deletions before the instant still take effect (see [WithLookAhead]).
 	//
 	// Run learns of events that other processes store from the repository's hints (see
 	// [Repository].Listen). Without hints it finds them at the next poll (see [WithPoll]).
@@ -84,19 +79,17 @@ type Runner interface {
 	// [ErrOutdated]. A newer schema is no error. While the repository is silent, Run waits.
 	Run(ctx context.Context) error
 
-	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or
-	// a function service starts. It releases the events of expired leases, plans the
-	// successors that other programs left to this one (see [CancelResult]), and compares
-	// zone rules. Then it claims and executes due events until no event is due, the limit
-	// is reached, or the time of the pass is over. It returns how many events had which
-	// outcome. When ctx ends, the pass ends as Run does: deliveries that finish within
-	// [WithDrain] are stored, and the other events are released.
+	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function
+	// service starts. It releases the events of expired leases, plans the successors that other
+	// programs left to this one (see [CancelResult]), and compares zone rules. Then it claims and
+	// executes due events until no event is due, the limit is reached, or the time of the pass is
+	// over. It returns how many events had which outcome. When ctx ends, the pass ends as Run does:
+	// deliveries that finish within [WithDrain] are stored, and the other events are released.
 	//
-	// A failed event is tried again by a later pass, or by this pass if the retry becomes
-	// due while other events still run. A type's [Limit] applies, so a pass may wait for
-	// the rate. RunOnce uses at most two connections at a time, and works with one. It
-	// does not listen for hints and does not look ahead. Any number of passes and of Runs
-	// can use one database.
+	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
+	// other events still run. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
+	// uses at most two connections at a time, and works with one. It does not listen for hints and
+	// does not look ahead. Any number of passes and of Runs can use one database.
 	//
 	// The error is a [*ValidationError] if an option is out of range. It matches
 	// [ErrOutdated] as for Run, [ErrRunning] while another Run or pass of this scheduler
@@ -132,36 +125,33 @@ type Planner interface {
 	// while a user with this id is being deleted: then try again later.
 	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
-	// UpdateUser changes a user and replans the user's pending events, in one
-	// transaction. Events that were ever claimed keep their instant; their successors
-	// follow the change. The error is a [*ValidationError] if the change is invalid, a
-	// [*NotFoundError] if the user does not exist, an [*ExternalIDTakenError] if another
-	// user has the external id, and an [*OptimisticLockError] if the user has another
-	// version than [ProfileChange].Version.
+	// UpdateUser changes a user and replans the user's pending events, in one transaction. Events
+	// that were ever claimed keep their instant; their successors follow the change. The error is a
+	// [*ValidationError] if the change is invalid, a [*NotFoundError] if the user does not exist,
+	// an [*ExternalIDTakenError] if another user has the external id, and an [*OptimisticLockError]
+	// if the user has another version than [ProfileChange].Version.
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error)
 
 	// DeleteUser deletes a user together with the user's events. [DeleteOptions] says how
 	// deliveries in flight are treated. The error is a [*NotFoundError] if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
 
-	// Schedule stores the next event of one type for a user, as when a host introduces a
-	// type. A handler with several series has one event for each of them (see
-	// [MultiSeries]). A series that has an open event is left unchanged. Schedule returns
-	// all open events of the type, in the order of series and occurrence keys. The error
-	// matches [calendar.ErrNoOccurrence] if the user has no occurrence of the type, and
-	// [ErrOptedOut] if the user has opted out of it.
+	// Schedule stores the next event of one type for a user, as when a host introduces a type. A
+	// handler with several series has one event for each of them (see [MultiSeries]). A series that
+	// has an open event is left unchanged. Schedule returns all open events of the type, in the
+	// order of series and occurrence keys. The error matches [calendar.ErrNoOccurrence] if the user
+	// has no occurrence of the type, and [ErrOptedOut] if the user has opted out of it.
 	Schedule(ctx context.Context, userID uuid.UUID, eventType string) ([]Event, error)
 
 	// Reschedule replans a user's pending events without a change of the user. Call it after
 	// a change of the handlers, or to continue a series whose successor could not be planned.
 	Reschedule(ctx context.Context, userID uuid.UUID) (UpdateUserResult, error)
 
-	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one
-	// transaction. A user is stored with all first events, or not at all. Existing users
-	// are left unchanged. So an interrupted call can be repeated from the beginning, and
-	// several processes can make the same call, if the host sets the ids. Suitable ids
-	// are UUIDs of version 5, made from the host's own ids. A profile without an id
-	// creates another user each time.
+	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one transaction. A user
+	// is stored with all first events, or not at all. Existing users are left unchanged. So an
+	// interrupted call can be repeated from the beginning, and several processes can make the same
+	// call, if the host sets the ids. Suitable ids are UUIDs of version 5, made from the host's own
+	// ids. A profile without an id creates another user each time.
 	//
 	// A user who cannot be stored is listed in Refused, and the other users are stored.
 	// CreateUsers stops at the first error of profiles, of the repository or of ctx. It
@@ -199,15 +189,14 @@ type Planner interface {
 	// stays; a payload that the handler made is made again. A change of zone rules moves
 	// the event like any other. Deleting the user deletes the event.
 	//
-	// The error is a [*ValidationError] that names each invalid option, or says that the user
-	// has 10,000 open events, which each edit of a user reads. It is an
-	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
-	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
-	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
-	// time. It matches [ErrExists] if the key names an event with other options; the
-	// result then has that event. Otherwise a second event at one time without a key would
-	// be lost without an error. [Operator].RunNow does not change the options of an event.
-	// The error also matches ErrExists if the key names an event that was pruned.
+	// The error is a [*ValidationError] that names each invalid option, or says that the user has
+	// 10,000 open events, which each edit of a user reads. It is an [*UnsupportedEventTypeError] if
+	// the type has no handler, and a [*NotFoundError] if the user does not exist. It matches
+	// [ErrOptedOut] if the user refuses events of the type. It is a [*calendar.WallTimeError] if
+	// the policies reject or skip the wall time. It matches [ErrExists] if the key names an event
+	// with other options; the result then has that event. Otherwise a second event at one time
+	// without a key would be lost without an error. [Operator].RunNow does not change the options
+	// of an event. The error also matches ErrExists if the key names an event that was pruned.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 
 	// OptOut stores that a user refuses events. In the same transaction:
@@ -222,10 +211,9 @@ type Planner interface {
 	// A change of opt-outs alone leaves all other events as they are, and calls no handlers of
 	// their types. So no handler can refuse or delay an opt-out.
 	//
-	// No program plans events of a type that the user has opted out of. An
-	// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
-	// OptOut and OptIn are those of UpdateUser, which can make the same changes together
-	// with others (see [ProfileChange]).
+	// No program plans events of a type that the user has opted out of. An opt-out survives edits,
+	// imports and backfills of the user, until OptIn. The errors of OptOut and OptIn are those of
+	// UpdateUser, which can make the same changes together with others (see [ProfileChange]).
 	//
 	// Events of types without a handler in this program stay PENDING. The program that
 	// delivers them compares the user's opt-outs before each attempt, and ends what is
@@ -242,16 +230,15 @@ type Planner interface {
 // Operator changes events, and pauses types of events, at the request of an operator. On a
 // scheduler that is bound to a transaction of the host, the changes are part of that transaction.
 type Operator interface {
-	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED,
-	// its occurrence key is used, and the series continues with the next occurrence. If
-	// this program has no handler for the type, the successor is left to a program that
-	// has one: Run of such a program plans the successor within one sweep (see
-	// [WithSweep]). The error is a [*NotFoundError] if the event does not exist, and an
-	// [*InvalidStateTransitionError] if it has started or ended. It is an
-	// [*OptimisticLockError] if the event ended during the call, or has another version
-	// than [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be
-	// planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries cancels
-	// the event alone.
+	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED, its
+	// occurrence key is used, and the series continues with the next occurrence. If this program
+	// has no handler for the type, the successor is left to a program that has one: Run of such a
+	// program plans the successor within one sweep (see [WithSweep]). The error is a
+	// [*NotFoundError] if the event does not exist, and an [*InvalidStateTransitionError] if it has
+	// started or ended. It is an [*OptimisticLockError] if the event ended during the call, or has
+	// another version than [CancelOptions].Version. It is a [*SuccessorError] if the successor
+	// cannot be planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries
+	// cancels the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another
@@ -270,12 +257,11 @@ type Operator interface {
 	// was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
-	// Pause stops all processes from claiming events of the type. The pause is stored, so it
-	// also holds for processes that start later, until Resume. Deliveries that are
-	// under way continue. Events that were claimed ahead of their instant still start,
-	// for at most [WithLookAhead]. Planning continues, and due events wait. Pausing a
-	// paused type changes nothing. The error is an [*UnsupportedEventTypeError] if the
-	// type has no handler.
+	// Pause stops all processes from claiming events of the type. The pause is stored, so it also
+	// holds for processes that start later, until Resume. Deliveries that are under way continue.
+	// Events that were claimed ahead of their instant still start, for at most [WithLookAhead].
+	// Planning continues, and due events wait. Pausing a paused type changes nothing. The error is
+	// an [*UnsupportedEventTypeError] if the type has no handler.
 	Pause(ctx context.Context, eventType string) error
 
 	// Resume lets processes claim events of the type again, oldest first. Processes that receive

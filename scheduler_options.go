@@ -87,10 +87,10 @@ func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d 
 // not be negative. The default is five seconds. Zero counts every event that is ready.
 func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
 
-// WithCrashLimit sets how many times the worker of an event may die. The limit must be at
-// least 1. The default is 5. An event that reaches the limit is FAILED instead of
-// delivered once more. A delivery that ignores the end of its context until its lease is
-// lost counts as a death.
+// WithCrashLimit sets how many times the worker of an event may die. The limit must be at least 1. The
+// default is 5. An event that reaches the limit is FAILED instead of delivered once more. A delivery that
+// ignores the end of its context until its lease is lost counts as a death. Events whose worker died twice
+// are tried one after the other in each process, so one of them does not make the others reach the limit.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reloads the zone data, compares it with the rules that
@@ -111,12 +111,10 @@ func WithChecks(checks ...Check) Option {
 	return func(s *settings) { s.checks = append(s.checks, checks...) }
 }
 
-// WithLimit limits how this process delivers the events of a type. Each process has its
-// own limit: ten processes with a rate of 5 start 50 events in a second. So set the rate
-// of a receiver divided by the number of processes, those of a rolling deployment
-// included. Each limited
-// type uses up to four additional connections at a time. NewScheduler returns an error if
-// the type has no handler.
+// WithLimit limits how this process delivers the events of a type. Each process has its own limit:
+// ten processes with a rate of 5 start 50 events in a second. So set the rate of a receiver divided
+// by the number of processes, those of a rolling deployment included. Each limited type uses up to
+// four additional connections at a time. NewScheduler returns an error if the type has no handler.
 func WithLimit(eventType string, l Limit) Option {
 	return func(s *settings) { s.limits[eventType] = l }
 }
@@ -148,13 +146,12 @@ func WithObserver(o Observer) Option {
 // WithLogger sets the logger of the scheduler. The default is [slog.Default] at the time
 // of NewScheduler. Nil is an error.
 //
-// Info has starts, stops, missed events, and edits that move events. Warn has work that
-// is tried again, and events that an edit skips. Error has work that is given up. A
-// failed delivery is one line, at Warn if it will be tried again and at Error if not. The
-// start of an attempt is one line at Debug. If there is a [LogObserver], it writes the
-// lines about attempts and failed deliveries instead. Edits in a transaction of the host
-// are not logged, because they may be rolled back. Lines contain ids, keys and errors,
-// never names or payloads.
+// Info has starts, stops, missed events, and edits that move events. Warn has work that is tried
+// again, and events that an edit skips. Error has work that is given up. A failed delivery is one
+// line, at Warn if it will be tried again and at Error if not. The start of an attempt is one line
+// at Debug. If there is a [LogObserver], it writes the lines about attempts and failed deliveries
+// instead. Edits in a transaction of the host are not logged, because they may be rolled back.
+// Lines contain ids, keys and errors, never names or payloads.
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
 // WithOptionalProfile makes the first name, the last name and the date of birth optional,
