@@ -53,6 +53,16 @@ func (h host) count(t *testing.T, spec almanac.Spec) int {
 	return n
 }
 
+// preview returns the page of an operation, once the search for its events has ended.
+func (h host) preview(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		status, body = h.get(t, path)
+		return !strings.Contains(body, "Looking for the events that match")
+	}, time.Minute, 10*time.Millisecond)
+	return status, body
+}
+
 func TestAnOperationIsPreviewedConfirmedAndDone(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -60,7 +70,7 @@ func TestAnOperationIsPreviewedConfirmedAndDone(t *testing.T) {
 	_, body := h.get(t, "/operations")
 	require.Contains(t, body, "Show what matches")
 	require.NotContains(t, body, `method="post"`)
-	status, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&because=%3Cb%3Emoved")
+	status, body := h.preview(t, "/operations?operation=cancel&type=BIRTHDAY&because=%3Cb%3Emoved")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "Cancel 60 events?")
 	require.Contains(t, body, "The first 50 of them")
@@ -92,7 +102,7 @@ func TestAnOperationGoesOnStepByStep(t *testing.T) {
 			made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 			require.NoError(t, err)
 			h.Handler = made
-			_, body := h.get(t, "/operations?type=BIRTHDAY&operation="+operation)
+			_, body := h.preview(t, "/operations?type=BIRTHDAY&operation="+operation)
 			form := formOf(body)
 			for _, want := range []string{"60 of 120", "120 of 120"} {
 				begin := time.Now()
@@ -152,7 +162,7 @@ func TestAStepHasALimitOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no step ends because this machine is slow
 		h := newHost(t)
 		h.createUsers(t, operationStep+20)
-		_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&limit=10000")
+		_, body := h.preview(t, "/operations?operation=cancel&type=BIRTHDAY&limit=10000")
 		_, body = h.post(t, "/operations", formOf(body))
 		require.Contains(t, body, "1,000 of 1,020 events looked at.")
 		require.Contains(t, body, "Continue")
@@ -179,7 +189,7 @@ func TestALimitIsKept(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.createUsers(t, 20)
-	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&limit=7")
+	_, body := h.preview(t, "/operations?operation=cancel&type=BIRTHDAY&limit=7")
 	require.Contains(t, body, "Cancel the first 7 events?")
 	require.Contains(t, body, "More events match.")
 	_, body = h.post(t, "/operations", formOf(body))
@@ -192,7 +202,7 @@ func TestFarMoreThanConfirmedAsksAgain(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.createUsers(t, 20)
-	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY")
+	_, body := h.preview(t, "/operations?operation=cancel&type=BIRTHDAY")
 	form := formOf(body)
 	h.createUsers(t, 10)
 	before := h.state(t)
@@ -220,13 +230,13 @@ func TestRefusedEventsAreListedWithWhy(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	_, body := h.get(t, "/operations?operation=requeue&reason=%3Cscript%3E")
+	_, body := h.preview(t, "/operations?operation=requeue&reason=%3Cscript%3E")
 	require.Contains(t, body, "You may not do this: see payloads", "reasons may have words of receivers")
 	h2 := newHost(t, allExcept())
 	made, err := New(h.scheduler, h.repository, AllowAll(), allExcept(), WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	h2.Handler = made
-	_, body = h2.get(t, "/operations?operation=requeue&reason=%3Cscript%3E")
+	_, body = h2.preview(t, "/operations?operation=requeue&reason=%3Cscript%3E")
 	require.Contains(t, body, "Requeue 120 events?")
 	require.NotContains(t, body, "<script>gone")
 	_, body = h2.post(t, "/operations", formOf(body))
@@ -245,7 +255,7 @@ func TestAnOperationThatStopsCanGoOn(t *testing.T) {
 		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 		require.NoError(t, err)
 		h.Handler = made
-		_, body := h.get(t, "/operations?type=BIRTHDAY&operation=cancel")
+		_, body := h.preview(t, "/operations?type=BIRTHDAY&operation=cancel")
 		status, body := h.post(t, "/operations", formOf(body))
 		require.Equal(t, http.StatusOK, status)
 		require.Contains(t, body, "60 of 70 events looked at.")
@@ -270,7 +280,7 @@ func TestAnOperationTakesBoundedTime(t *testing.T) {
 		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 		require.NoError(t, err)
 		h.Handler = made
-		_, body := h.get(t, "/operations?type=BIRTHDAY&operation=cancel")
+		_, body := h.preview(t, "/operations?type=BIRTHDAY&operation=cancel")
 		_, body = h.post(t, "/operations", formOf(body))
 		require.Contains(t, body, "1 of 3 events looked at.")
 		require.Contains(t, body, "The database took too long.")
@@ -306,7 +316,7 @@ func TestAFormOfAnOperationIsChecked(t *testing.T) {
 		"operation=cancel&type=A&because=%00":                 "The reason is not text",
 		"operation=cancel&type=A&limit=x&zone=Europe%2FParis": `value="Europe/Paris"`,
 	} {
-		status, body := h.get(t, "/operations?"+address)
+		status, body := h.preview(t, "/operations?"+address)
 		require.Equal(t, http.StatusBadRequest, status, address)
 		require.Contains(t, body, says, address)
 		form, err := url.ParseQuery(address)
@@ -347,7 +357,7 @@ func TestAFilterSelectsWhatItSays(t *testing.T) {
 		"from=" + url.QueryEscape(paris.Due.In(time.FixedZone("", 3600)).Format(time.RFC3339)) + "&zone=Europe%2FLondon": 1,
 		"until=" + paris.Due.Format("2006-01-02") + "&type=BIRTHDAY":                                                     0,
 	} {
-		_, body := h.get(t, "/operations?operation=run-now&"+filter)
+		_, body := h.preview(t, "/operations?operation=run-now&"+filter)
 		if want == 0 {
 			require.Contains(t, body, "No event matches.", filter)
 			require.NotContains(t, body, `method="post"`)
@@ -517,7 +527,7 @@ func TestAStepWithoutTimeGoesOn(t *testing.T) {
 			made, err := New(slow, slowFinder{h.repository, c.find / 4}, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 			require.NoError(t, err)
 			h.Handler = made
-			_, body := h.get(t, "/operations?operation=requeue&type=BIRTHDAY")
+			_, body := h.preview(t, "/operations?operation=requeue&type=BIRTHDAY")
 			slow.takes.Store(int64(c.find))
 			slow.requeued.Store(int64(c.requeued))
 			for step := range c.steps {
@@ -545,7 +555,7 @@ func TestAnOperationGoesOnPastAPlanThatFails(t *testing.T) {
 	made, err := New(unplannable{h.scheduler, events[2].ID}, h.repository, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
 	h.Handler = made
-	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY")
+	_, body := h.preview(t, "/operations?operation=cancel&type=BIRTHDAY")
 	_, body = h.post(t, "/operations", formOf(body))
 	const why = "The next event of the series cannot be planned. End the series to cancel this event alone."
 	require.Contains(t, body, "<dd>4 events are cancelled</dd>")
