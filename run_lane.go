@@ -275,10 +275,10 @@ func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 		return w.attempt(ctx, j)
 	}
 	deadline, _ := ctx.Deadline() // every attempt has one
-	until := w.suspect.Load()
-	if time.Until(time.Unix(0, until)) > 0 || !w.suspect.CompareAndSwap(until, deadline.Add(stuckAfter).UnixNano()) {
+	until, mine := w.suspect.Load(), deadline.Add(stuckAfter).UnixNano()
+	if time.Until(time.Unix(0, until)) > 0 || !w.suspect.CompareAndSwap(until, mine) {
 		return Released(AfterSnooze, "another event whose worker died is tried first", time.Second)
 	}
-	defer w.suspect.Store(0)
+	defer w.suspect.CompareAndSwap(mine, 0) // unless this attempt was given up, and another one is made
 	return w.attempt(ctx, j)
 }
