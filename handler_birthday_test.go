@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
@@ -596,4 +598,26 @@ func TestAtAttributeFallsBack(t *testing.T) {
 			t.Errorf("%s: %s, want %s", attributes, got, want)
 		}
 	}
+}
+
+// A new user has a zone where the birthday has begun, and then the right one, where it is still to come.
+func TestACorrectedZoneBringsBackTheDay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := openOn(almanactest.NewRepository(nil)), grace
+		p.Timezone, p.DateOfBirth = "Asia/Tokyo", "1990-01-01"
+		time.Sleep(2 * time.Hour) // eleven o'clock in Tokyo
+		s := w.scheduler(t, almanac.Birthday{})
+		created, err := s.CreateUser(t.Context(), p)
+		require.NoError(t, err)
+		require.Equal(t, "2001", created.Events[0].OccurrenceKey)
+		for _, zone := range []string{"America/New_York", "Asia/Tokyo", "Europe/Berlin"} {
+			_, err = s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{Timezone: &zone})
+			require.NoError(t, err)
+		}
+		pending := w.all(t)
+		require.Len(t, pending, 1)
+		require.Equal(t, "2000", pending[0].OccurrenceKey)
+		require.Equal(t, time.Date(2000, 1, 1, 8, 0, 0, 0, time.UTC), pending[0].Due)
+	})
 }

@@ -122,12 +122,17 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 	return r.Instant, nil
 }
 
-// occurrenceNamed returns the occurrence that has the key of an event, searching from some
-// days before the event on. It reports false if the handler has no such occurrence. Keys of
-// another unit are other names.
+// occurrenceNamed returns the occurrence that has the key of an event, searching from some days before
+// the event on, and if it lies earlier, up to 15 months before. It reports false if the handler has
+// no such occurrence. Keys of another unit are other names.
 func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
 	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
-	o, _, err := seek(h, u, e.Due.Add(-searchBack), early)
+	later := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key > e.OccurrenceKey }
+	back := searchBack
+	o, _, err := seek(h, u, e.Due.Add(-back), early)
+	for ; err == nil && later(o) && back < 365*24*time.Hour; o, _, err = seek(h, u, e.Due.Add(-back), early) {
+		back *= 5
+	}
 	if errors.Is(err, calendar.ErrRejectedWallTime) { // it may be one of another occurrence, which has passed
 		if again, _, _ := seek(h, u, e.Due.Add(-time.Second), early); again.Unit == e.KeyUnit && again.Key == e.OccurrenceKey {
 			return again, true, nil
@@ -243,7 +248,8 @@ type replanning struct {
 // after an outage, if its new time is on the same day and has passed too. If the wall time differs
 // otherwise, the user's data or the rule was corrected. Then the event moves if the next occurrence
 // after now has the same key. Otherwise the error matches [calendar.ErrNoOccurrence], because an event
-// never becomes another occurrence.
+// never becomes another occurrence. It also does if the new zone has an earlier occurrence still to
+// come that no event has used, as after the zone of a new user was corrected.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -254,6 +260,9 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		return Event{}, err
 	}
 	if found && same.Wall == e.Wall {
+		if p.passesOver(h, e) {
+			return Event{}, fmt.Errorf("%w %q: an earlier one is to come", calendar.ErrNoOccurrence, e.OccurrenceKey)
+		}
 		return p.again(h, e, same)
 	}
 	passed := found && p.hasPassed(same)
@@ -360,6 +369,16 @@ func (p replanning) dueByNow(e Event) bool {
 	return e.Due.Equal(end)
 }
 
+// passesOver reports whether the edit sets a zone where an occurrence before that of a pending event
+// is still to come, and no event has used it.
+func (p replanning) passesOver(h oneSeries, e Event) bool {
+	if p.is.Timezone == p.User.Timezone || !e.Due.After(p.Now) {
+		return false
+	}
+	first, err := plan(h, p.is, stillToCome(h, p.is, p.Now), p.Used[h.id()])
+	return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey
+}
+
 // leavesTimes reports whether a series lacks the occurrence of a pending event because of
 // this program's zone rules, not because of the edit. That is so if the rules skip the
 // wall time or show it twice, and the edit does not change the times of the series.
@@ -372,29 +391,4 @@ func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 	was, errWas := nextOf(h, p.User, from)
 	is, errIs := nextOf(h, p.is, from)
 	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
-}
-
-// summarize separates the changed events: those that were cancelled, those that moved, and
-// those that only have another payload, zone or policy.
-func summarize(before Roster, stored Edit) UpdateUserResult {
-	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
-	if stored.User != nil {
-		result.User = *stored.User
-	}
-	from := before.byID()
-	for _, e := range stored.Changed {
-		was := from[e.ID]
-		switch {
-		case e.Status == Cancelled:
-			result.Cancelled = append(result.Cancelled, e)
-		case was.Due.Equal(e.Due) && was.Wall == e.Wall:
-			result.Refreshed = append(result.Refreshed, e)
-		default:
-			result.Moved = append(result.Moved, e)
-		}
-	}
-	for _, e := range before.InFlight {
-		result.Skipped = append(result.Skipped, e.ID)
-	}
-	return result
 }

@@ -122,7 +122,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 		}
 		next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) { return p.event(one, e) })
 		switch {
-		case errors.Is(err, calendar.ErrNoOccurrence):
+		case errors.Is(err, calendar.ErrNoOccurrence), errors.Is(err, calendar.ErrSkippedWallTime):
 			edit.Removed = append(edit.Removed, e)
 		case err != nil:
 			return Edit{}, err
@@ -135,11 +135,14 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 		return Edit{}, err
 	}
 	edit.Changed = append(edit.Changed, done...)
-	open := p.open()
+	open, stalled := p.open(), slices.Clone(p.Stalled)
 	for _, e := range edit.Removed { // another occurrence may take its place
 		delete(open, SeriesOf(e))
+		if !e.Due.After(p.Now) {
+			stalled = append(stalled, StalledSeries{Series: SeriesOf(e), Due: e.Due})
+		}
 	}
-	edit.New, err = p.guard.firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
+	edit.New, err = p.guard.firsts(all, open, Roster{User: p.is, Stalled: stalled, Used: p.Used, Now: p.Now})
 	p.zones.stampAll(edit.New)
 	return edit, err
 }
@@ -194,4 +197,29 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options Delete
 	}
 	s.notify(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
 	return d, nil
+}
+
+// summarize separates the changed events: those that were cancelled, those that moved, and
+// those that only have another payload, zone or policy.
+func summarize(before Roster, stored Edit) UpdateUserResult {
+	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
+	if stored.User != nil {
+		result.User = *stored.User
+	}
+	from := before.byID()
+	for _, e := range stored.Changed {
+		was := from[e.ID]
+		switch {
+		case e.Status == Cancelled:
+			result.Cancelled = append(result.Cancelled, e)
+		case was.Due.Equal(e.Due) && was.Wall == e.Wall:
+			result.Refreshed = append(result.Refreshed, e)
+		default:
+			result.Moved = append(result.Moved, e)
+		}
+	}
+	for _, e := range before.InFlight {
+		result.Skipped = append(result.Skipped, e.ID)
+	}
+	return result
 }

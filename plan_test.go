@@ -660,7 +660,15 @@ func (one turn) play(t require.TestingT, ctx context.Context, rule, other ruleOf
 	require.NoError(t, err)
 	var owed, left []calendar.Occurrence
 	after := l.now
-	if open { // an event of the same occurrence stays, also if its time has passed where the user is now
+	earlier := false // another zone has an earlier occurrence still to come
+	for o, err := range calendar.Occurrences(other(u), u.Timezone, calendar.Policies{}, l.now) {
+		require.NoError(t, err)
+		if !usedBefore(before, o) {
+			earlier = open && one.to != one.zone && was.Due.After(l.now) && o.Unit == was.KeyUnit && o.Key < was.OccurrenceKey
+			break
+		}
+	}
+	if open && !earlier { // an event of the same occurrence stays, also if its time has passed where the user is now
 		for o, err := range calendar.Occurrences(other(u), u.Timezone, calendar.Policies{}, was.Due.AddDate(0, 0, -3)) {
 			require.NoError(t, err)
 			if o.Unit == was.KeyUnit && o.Key == was.OccurrenceKey && o.Wall == was.Wall {

@@ -168,6 +168,8 @@ type Roster struct {
 	// series without an open event may be missing, because a user may have thousands of
 	// them, until edit adds an event with a used occurrence to the series.
 	Used map[Series]UsedKeys
+	// Stalled are the stalled series of all types.
+	Stalled []StalledSeries
 	// Now is the present time by the repository's clock.
 	Now time.Time
 }
@@ -255,7 +257,7 @@ type UserSeries struct {
 	// the single series of a type may be missing until plan returns an event of it with a
 	// used occurrence. In AddSuccessors, Used has the stalled series.
 	Used map[Series]UsedKeys
-	// Stalled are the series to plan, in AddSuccessors.
+	// Stalled are the stalled series; in AddSuccessors, only those to plan.
 	Stalled []StalledSeries
 }
 

@@ -244,11 +244,7 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 		case i < 0:
 			continue
 		}
-		after := now
-		if givenExecution(h).CatchUpPolicy.All {
-			after = s.Due
-		}
-		e, err := plan(list[i], one.User, stillToCome(list[i], one.User, after), one.Used[s.Series])
+		e, err := list[i].first(Roster{User: one.User, Stalled: one.Stalled, Used: one.Used, Now: now})
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 		case err != nil:

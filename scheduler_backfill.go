@@ -265,5 +265,5 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g.firsts(list, one.Open, Roster{User: one.User, Used: one.Used, Now: now})
+	return g.firsts(list, one.Open, Roster{User: one.User, Stalled: one.Stalled, Used: one.Used, Now: now})
 }

@@ -250,6 +250,8 @@ CREATE TABLE :"schema".unplanned (
 -- Finds the series of a type to try again.
 CREATE INDEX unplanned_retry ON :"schema".unplanned (event_type, retry_at, user_id);
 
+CREATE INDEX unplanned_user ON :"schema".unplanned (user_id);
+
 -- The idempotency keys of all events, open and ended. Each key belongs to one occurrence.
 CREATE TABLE :"schema".keys (
     idempotency_key text COLLATE "C" PRIMARY KEY,

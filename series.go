@@ -183,9 +183,7 @@ func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Eve
 		if _, ahead := open[one.id()]; ahead {
 			continue
 		}
-		e, err := guarded(g, "planning", one.EventType(), func() (Event, error) {
-			return plan(one, r.User, stillToCome(one, r.User, r.Now), r.Used[one.id()])
-		})
+		e, err := guarded(g, "planning", one.EventType(), func() (Event, error) { return one.first(r) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 		case err != nil:
@@ -196,6 +194,22 @@ func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Eve
 		}
 	}
 	return events, nil
+}
+
+// first plans the next event of a series that has no open event. If the series has stalled and is
+// owed every missed occurrence, it goes on from the instant of its last event, otherwise from now. An
+// event that an edit removes while it is due is such a last event too. What the rule has at the
+// same instant, as under a key of another unit, takes its place.
+func (s oneSeries) first(r Roster) (Event, error) {
+	used := r.Used[s.id()]
+	if i := slices.IndexFunc(r.Stalled, func(one StalledSeries) bool { return one.Series == s.id() }); i >= 0 {
+		due := r.Stalled[i].Due
+		e, err := plan(s, r.User, stillToCome(s, r.User, due).Add(-time.Microsecond), used)
+		if givenExecution(s).CatchUpPolicy.All || err == nil && e.Due.Equal(due) {
+			return e, err
+		}
+	}
+	return plan(s, r.User, stillToCome(s, r.User, r.Now), used)
 }
 
 // Series identifies the events of one user that follow one another. At most one of them

@@ -639,3 +639,95 @@ func TestBackfillEndsThoughTheHandlerIsSlow(t *testing.T) {
 		require.Zero(t, s.Health().Blocked)
 	})
 }
+
+// A handler fails while an event ends, and for some days nothing is planned. Then it works again, and what plans
+// the next event first is not the sweep.
+func TestAStalledSeriesIsOwedWhatItMissed(t *testing.T) {
+	t.Parallel()
+	for what, plans := range map[string]func(context.Context, almanac.Scheduler, uuid.UUID) error{
+		"an edit": func(ctx context.Context, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.UpdateUser(ctx, id, almanac.ProfileChange{FirstName: ptr("Augusta")})
+			return err
+		},
+		"a reschedule": func(ctx context.Context, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.Reschedule(ctx, id)
+			return err
+		},
+		"a schedule": func(ctx context.Context, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.Schedule(ctx, id, "DOSE")
+			return err
+		},
+		"a backfill": func(ctx context.Context, s almanac.Scheduler, _ uuid.UUID) error {
+			_, err := s.Backfill(ctx, "DOSE", almanac.BackfillOptions{})
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var broken atomic.Bool
+			dose := almanac.Recurring{
+				Type: "DOSE",
+				Rule: func(almanac.User) (calendar.Recurrence, error) {
+					if broken.Load() {
+						return nil, errors.New("no plan")
+					}
+					return calendar.Daily{At: calendar.Clock{Hour: 9}}, nil
+				},
+				Execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{All: true}},
+			}
+			w, r, p := openOn(almanactest.NewRepository(nil)), new(receiver), grace
+			p.Timezone = "UTC"
+			s := w.scheduler(t, dose)
+			created, err := s.CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			broken.Store(true)
+			time.Sleep(time.Until(created.Events[0].Due))
+			w.run(t, dose, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			time.Sleep(time.Second)
+			require.NoError(t, w.stop())
+			require.Equal(t, []string{"2000-01-01"}, r.keys())
+			time.Sleep(4*24*time.Hour + 3*time.Hour)
+			broken.Store(false)
+			require.NoError(t, plans(t.Context(), s, created.User.ID))
+			w.run(t, dose, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			time.Sleep(time.Second)
+			require.NoError(t, w.stop())
+			require.Equal(t, []string{"2000-01-01", "2000-01-02", "2000-01-03", "2000-01-04", "2000-01-05"}, r.keys(), what)
+		})
+	}
+}
+
+// Nothing is delivered for some days. Then the rule changes, and it has no occurrence of the name that the due event has.
+func TestADueEventThatAnEditRemovesIsReplaced(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		to   string // a rule of cron, in place of one for nine o'clock every day
+		all  bool
+		keys []string
+	}{
+		"all that the new rule owes since then":         {"0 9 * * MON", true, []string{"2000-01-03", "2000-01-10"}},
+		"only what comes, unless everything is owed":    {"0 9 * * MON", false, nil},
+		"the same instant, under a key of another unit": {"0 9,21 * * *", false, []string{"2000-01-01T09:00:00"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dose := func(rule calendar.Recurrence) almanac.Recurring {
+				return almanac.Recurring{
+					Type: "DOSE", Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil },
+					Execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{All: tt.all}},
+				}
+			}
+			w, r, p := openOn(almanactest.NewRepository(nil)), new(receiver), grace
+			p.Timezone = "UTC"
+			created, err := w.scheduler(t, dose(calendar.Daily{At: calendar.Clock{Hour: 9}})).CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			time.Sleep(10*24*time.Hour + 12*time.Hour)
+			cron, err := calendar.ParseCron(tt.to)
+			require.NoError(t, err)
+			s := w.run(t, dose(cron), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			_, err = s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta")})
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			require.NoError(t, w.stop())
+			require.Equal(t, tt.keys, r.keys(), what)
+		})
+	}
+}

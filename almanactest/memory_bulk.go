@@ -114,6 +114,7 @@ func (s *state) planAll(list []almanac.UserSeries, now time.Time, plan func([]al
 func (s *state) userSeries(id uuid.UUID, eventType string) almanac.UserSeries {
 	one := almanac.UserSeries{Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]almanac.UsedKeys)}
 	one.User, _ = s.visible(id)
+	one.Stalled = s.stalled(func(is almanac.StalledSeries) bool { return is.UserID == id && is.Series.Type == eventType })
 	for _, e := range s.matching(func(e almanac.Event) bool {
 		return e.UserID == id && e.Type == eventType && !e.Status.Terminal() && e.Origin.Kind != almanac.OriginRequeued
 	}) {

@@ -184,6 +184,7 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 		return almanac.Roster{}, err
 	}
 	roster := almanac.Roster{User: u, Used: make(map[almanac.Series]almanac.UsedKeys), Now: now}
+	roster.Stalled = s.stalled(func(one almanac.StalledSeries) bool { return one.UserID == id })
 	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 		switch {
 		case e.ClaimCount > 0 && !e.Status.Terminal():

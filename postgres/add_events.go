@@ -120,8 +120,8 @@ func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSerie
 	}
 }
 
-// userSeries reads the open events and used keys of locked users for one type of event, and the
-// database clock, in one round trip.
+// userSeries reads the open events, used keys and stalled series of locked users for one type of
+// event, and the database clock, in one round trip.
 func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, users []almanac.User) (list []almanac.UserSeries, now time.Time, err error) {
 	list = make([]almanac.UserSeries, len(users))
 	places := make(map[uuid.UUID]int, len(users))
@@ -132,6 +132,7 @@ func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, use
 	var batch pgx.Batch
 	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
 	batch.Queue(s.statements.Standings, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
+	batch.Queue(s.statements.Stalled, pgx.StrictNamedArgs{"users": ids, "limit": nil})
 	batch.Queue(s.statements.Now)
 	results := tx.SendBatch(ctx, &batch)
 	defer closeBatch(results, &err)
@@ -156,6 +157,15 @@ func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, use
 	})
 	if err != nil {
 		return nil, now, err
+	}
+	stalled, err := next(results, pgx.CollectRows[almanac.StalledSeries], scanStalled)
+	if err != nil {
+		return nil, now, err
+	}
+	for _, is := range stalled {
+		if one := &list[places[is.UserID]]; is.Series.Type == eventType {
+			one.Stalled = append(one.Stalled, is)
+		}
 	}
 	now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
 	return list, now, err

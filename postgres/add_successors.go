@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -129,8 +130,12 @@ func (s *Store) Stalled(ctx context.Context, userID uuid.UUID, limit int) (list 
 	if limit, err = almanac.MissedLimit(limit); err != nil {
 		return nil, err
 	}
+	var users pgtype.FlatArray[pgtype.UUID] // NULL
+	if userID != uuid.Nil {
+		users = uuids([]uuid.UUID{userID})
+	}
 	err = s.do(ctx, "list stalled series", func(ctx context.Context, db DB) (err error) {
-		list, err = all(ctx, db, s.statements.Stalled, pgx.StrictNamedArgs{"user": uuidOrNull(userID), "limit": limit}, scanStalled)
+		list, err = all(ctx, db, s.statements.Stalled, pgx.StrictNamedArgs{"users": users, "limit": limit}, scanStalled)
 		return err
 	})
 	return list, err

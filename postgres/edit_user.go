@@ -68,7 +68,7 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit fu
 	for {
 		shown := r // the edit may change the lists and the map
 		shown.Pending, shown.InFlight = slices.Clone(r.Pending), slices.Clone(r.InFlight)
-		shown.Used = maps.Clone(r.Used)
+		shown.Used, shown.Stalled = maps.Clone(r.Used), slices.Clone(r.Stalled)
 		wanted, err := edit(shown)
 		if err != nil {
 			return wanted, asIs(err)
@@ -96,6 +96,7 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	} {
 		batch.Queue(sql, pgx.StrictNamedArgs{"id": id})
 	}
+	batch.Queue(s.statements.Stalled, pgx.StrictNamedArgs{"users": uuids([]uuid.UUID{id}), "limit": nil})
 	batch.Queue(s.statements.Now)
 	results := tx.SendBatch(ctx, &batch)
 	defer closeBatch(results, &err)
@@ -119,6 +120,9 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	}
 	open, err := next(results, pgx.CollectRows[seriesKeys], scanOpenKeys)
 	if err != nil {
+		return r, nil, err
+	}
+	if r.Stalled, err = next(results, pgx.CollectRows[almanac.StalledSeries], scanStalled); err != nil {
 		return r, nil, err
 	}
 	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -260,4 +261,25 @@ func (k *kit) stalls(user uuid.UUID, want ...almanac.StalledSeries) {
 	if len(want) > 0 {
 		k.same("stalled", got, want)
 	}
+	if _, err := k.r.User(k.Context(), user); errors.Is(err, almanac.ErrNotFound) {
+		return
+	}
+	k.same("stalled, in the roster", lastDue(k.roster(user).Stalled), lastDue(want))
+	must(k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+		for _, one := range users {
+			if one.User.ID == user {
+				k.same("stalled, for new events", lastDue(one.Stalled), lastDue(want))
+			}
+		}
+		return nil, nil
+	}))(k)
+}
+
+// lastDue returns when the last event of each stalled series was due.
+func lastDue(list []almanac.StalledSeries) map[almanac.Series]time.Time {
+	due := make(map[almanac.Series]time.Time)
+	for _, s := range list {
+		due[s.Series] = s.Due
+	}
+	return due
 }
