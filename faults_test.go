@@ -739,9 +739,9 @@ func (f *faulty) Release(ctx context.Context, token uuid.UUID) (released []alman
 	return answered(released, err)
 }
 
-func (f *faulty) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
+func (f *faulty) ReleaseExpired(ctx context.Context, limit, most int) (released []almanac.Event, err error) {
 	err = f.call(ctx, "sweep", func() (err error) {
-		released, err = f.Repository.ReleaseExpired(ctx, limit)
+		released, err = f.Repository.ReleaseExpired(ctx, limit, most)
 		return err
 	})
 	return answered(released, err)

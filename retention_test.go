@@ -264,7 +264,7 @@ type halfSwept struct {
 	calls int
 }
 
-func (r *halfSwept) ReleaseExpired(context.Context, int) ([]almanac.Event, error) {
+func (r *halfSwept) ReleaseExpired(context.Context, int, int) ([]almanac.Event, error) {
 	if r.calls++; r.calls > 3 {
 		return nil, nil
 	}

@@ -206,6 +206,7 @@ type mark struct {
 	mu    sync.Mutex
 	at    time.Time // where searches begin; zero is the beginning
 	whole bool      // whether the next search begins at the beginning, regardless of at
+	rests time.Time // until when no search does, because one has failed
 	noted time.Time // the earliest available time that was noted since the last search began; zero if none was
 }
 
@@ -214,11 +215,20 @@ func (m *mark) look() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.noted = time.Time{}
-	if m.whole {
+	if m.whole && time.Until(m.rests) <= 0 {
 		m.whole = false
 		return time.Time{}
 	}
 	return m.at
+}
+
+// rest delays the next search from the beginning after one has failed, by four times as long as that took.
+// Beside an old transaction it can take longer than a call may, and due events after the mark must not
+// wait for it.
+func (m *mark) rest(took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.whole, m.rests = true, time.Now().Add(4*took)
 }
 
 // advance moves the mark after a claim, which was the last search. The mark never passes
@@ -268,17 +278,49 @@ func (m *mark) reset() {
 	m.whole = true
 }
 
-// attemptAlone makes an attempt. Events whose worker died twice are tried one after the other, because
-// each death counts for all events that the worker held, and one of them is probably its cause.
+// sharedCrashes is how many deaths count for an event that a worker held beside others. The next one
+// fails the event, so it is tried alone before. With a limit of 1 all deaths count.
+func (s *scheduler) sharedCrashes() int {
+	if s.crashes == 1 {
+		return math.MaxInt32
+	}
+	return s.crashes - 1
+}
+
+// attemptAlone makes an attempt. An event that another death fails is tried alone: no other such event is
+// tried until its outcome and its successor are stored, and the repository knows about it before.
 func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
-	if j.event.CrashCount < 2 {
+	if j.event.CrashCount < w.sharedCrashes() {
 		return w.attempt(ctx, j)
 	}
-	deadline, _ := ctx.Deadline() // every attempt has one
-	until, mine := w.suspect.Load(), deadline.Add(stuckAfter).UnixNano()
-	if time.Until(time.Unix(0, until)) > 0 || !w.suspect.CompareAndSwap(until, mine) {
+	if !w.begin(ctx, j) {
+		w.running.putOff.Store(true)
 		return Released(AfterSnooze, "another event whose worker died is tried first", time.Second)
 	}
-	defer w.suspect.CompareAndSwap(mine, 0) // unless this attempt was given up, and another one is made
+	if err := w.repository.TryAlone(ctx, j.event); err != nil {
+		return Released(AfterSnooze, err.Error(), time.Second)
+	}
 	return w.attempt(ctx, j)
+}
+
+// begin reports whether an event may be tried alone. It waits for at most a second and for a tenth of the
+// time of the attempt. An attempt that is given up counts until its time is over.
+func (w *worker) begin(ctx context.Context, j *job) bool {
+	deadline, _ := ctx.Deadline() // every attempt has one
+	mine, wait := deadline.Add(stuckAfter).UnixNano(), min(time.Second, time.Until(deadline)/10)
+	for begun := time.Now(); ; {
+		until := w.running.alone.Load()
+		if time.Until(time.Unix(0, until)) <= 0 && w.running.alone.CompareAndSwap(until, mine) {
+			j.alone = mine
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait / 50):
+		}
+		if time.Since(begun) > wait {
+			return false
+		}
+	}
 }

@@ -523,7 +523,6 @@ func TestAnEventThatKillsItsProcessHarmsNoOther(t *testing.T) {
 		var r *almanactest.Rehearsal
 		deliver := almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 			if d.User.ID == fatal {
-				time.Sleep(50 * time.Millisecond)
 				r.Crash()
 			}
 			select {
@@ -552,4 +551,44 @@ func TestAnEventThatKillsItsProcessHarmsNoOther(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, users-1, completed)
 	})
+}
+
+// Processes died while they held many events, none of which is at fault. The events are delivered side by side,
+// and one after the other before the last death that counts.
+func TestPassesAfterKillsDeliverAll(t *testing.T) {
+	t.Parallel()
+	for deaths, passes := range map[int]int{2: 1, 4: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+				time.Sleep(100 * time.Millisecond)
+				return nil
+			})
+			w := openOn(almanactest.NewRepository(nil))
+			s := w.scheduler(t, almanac.Birthday{}, almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
+			for range 40 {
+				p := grace
+				p.Timezone, p.DateOfBirth = "UTC", "1990-01-01"
+				_, err := s.CreateUser(t.Context(), p)
+				require.NoError(t, err)
+			}
+			time.Sleep(9 * time.Hour)
+			for range deaths {
+				claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 100, Lease: time.Second})
+				require.NoError(t, err)
+				require.Len(t, claim.Events, 40)
+				time.Sleep(2 * time.Second)
+				_, err = w.store.ReleaseExpired(t.Context(), 1000, 1000)
+				require.NoError(t, err)
+			}
+			completed, more := 0, true
+			for n := 0; more; n++ {
+				require.Less(t, n, passes, "passes after %d deaths", deaths)
+				r, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+				require.NoError(t, err)
+				completed, more = completed+r.Completed, r.More
+				time.Sleep(time.Second)
+			}
+			require.Equal(t, 40, completed)
+		})
+	}
 }

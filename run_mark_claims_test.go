@@ -58,9 +58,9 @@ func (l *lagging) Settle(ctx context.Context, batch []almanac.Settlement) ([]alm
 	return l.Repository.Settle(ctx, batch)
 }
 
-func (l *lagging) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (l *lagging) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
 	defer l.during("sweep")()
-	return l.Repository.ReleaseExpired(ctx, limit)
+	return l.Repository.ReleaseExpired(ctx, limit, most)
 }
 
 // reluctant is a repository that claims one event at a time, and does not search in every other claim.

@@ -63,8 +63,9 @@ type RunOnceResult struct {
 	// series". They have a third of the time together, and each its share. The next
 	// pass continues. If every pass names a task, the task needs a longer Within.
 	CutShort []string
-	// More is whether more events are due. The limit was reached, the time was over, or
-	// another transaction had the events locked. Another pass can start at once.
+	// More is whether more events are due. The limit was reached, the time was over,
+	// another transaction had the events locked, or their workers died so often that they are tried one
+	// after the other (see WithCrashLimit). Another pass can start at once.
 	More bool
 }
 
@@ -207,6 +208,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	result := p.counted()
 	if err == nil {
 		result.More, err = p.more(ctx)
+		result.More = p.running.putOff.Swap(false) || result.More
 	}
 	return result, err
 }

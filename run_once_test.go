@@ -386,7 +386,9 @@ func TestRunOncePrunesOnRequest(t *testing.T) {
 // crashed is a repository that cannot release the events of dead processes.
 type crashed struct{ *almanactest.Repository }
 
-func (crashed) ReleaseExpired(context.Context, int) ([]almanac.Event, error) { return nil, errBusy }
+func (crashed) ReleaseExpired(context.Context, int, int) ([]almanac.Event, error) {
+	return nil, errBusy
+}
 
 // Maintenance tasks are independent: a pass prunes although another task has failed.
 func TestRunOncePrunesAfterAnotherTaskFailed(t *testing.T) {
@@ -464,7 +466,7 @@ func TestRunOnceNotifiesObservers(t *testing.T) {
 // endlessSweep is a repository that never has done with expired leases.
 type endlessSweep struct{ almanac.Repository }
 
-func (endlessSweep) ReleaseExpired(ctx context.Context, _ int) ([]almanac.Event, error) {
+func (endlessSweep) ReleaseExpired(ctx context.Context, _, _ int) ([]almanac.Event, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -647,9 +649,9 @@ func (u upkept) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 	return u.Repository.Confirm(ctx, events)
 }
 
-func (u upkept) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (u upkept) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
 	defer u.enter()()
-	return u.Repository.ReleaseExpired(ctx, limit)
+	return u.Repository.ReleaseExpired(ctx, limit, most)
 }
 
 func (u upkept) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {

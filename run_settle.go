@@ -18,6 +18,11 @@ func (w *worker) settlements(jobs []*job) []Settlement {
 		if j.outcome.Status == Pending {
 			continue
 		}
+		if j.event.CrashCount > w.crashes { // storing this outcome killed the worker: what plans may be the cause
+			err := fmt.Errorf("almanac: worker died %d times", j.event.CrashCount)
+			batch[i].Next = func(User, time.Time) (Event, error) { return Event{}, err }
+			continue
+		}
 		batch[i].Next = func(u User, now time.Time) (Event, error) { return next.of(i, u, now) }
 		if w.followWith(j.route.handler, j.event, j.outcome) != nil {
 			batch[i].Follow = func(u User, now time.Time) ([]Event, error) { return follow.of(i, u, now) }

@@ -297,7 +297,7 @@ func TestRunFailsAnEventAfterFiveCrashes(t *testing.T) {
 	for crashes := 0; crashes < 5; {
 		_, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Microsecond})
 		require.NoError(t, err)
-		released, err := w.store.ReleaseExpired(t.Context(), 1)
+		released, err := w.store.ReleaseExpired(t.Context(), 1, 1000)
 		require.NoError(t, err)
 		crashes += len(released)
 	}
@@ -418,12 +418,12 @@ func (r *smallSteps) Claim(ctx context.Context, c almanac.ClaimRequest) (almanac
 	return r.Repository.Claim(ctx, c)
 }
 
-func (r *smallSteps) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (r *smallSteps) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
 	if limit > 100 {
 		r.failed.Add(1)
 		return nil, context.DeadlineExceeded
 	}
-	return r.Repository.ReleaseExpired(ctx, limit)
+	return r.Repository.ReleaseExpired(ctx, limit, most)
 }
 
 // What is too much for one step is tried in half as large ones, a sweep later each time.
@@ -475,11 +475,11 @@ type swept struct {
 	limits []int
 }
 
-func (r *swept) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (r *swept) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limits = append(r.limits, limit)
-	return r.Repository.ReleaseExpired(ctx, limit)
+	return r.Repository.ReleaseExpired(ctx, limit, most)
 }
 
 // The events of a dead process are released at most 2,000 in a transaction, however many they are.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,6 +37,7 @@ type job struct {
 	clock   clock
 	early   bool    // whether the event was claimed before its instant
 	outcome Outcome // once it is done
+	alone   int64   // until when the event may be tried alone, as in running; zero if it is not
 	// Why the successor or the follow-ups are not planned: the host's code panicked, ended its goroutine or blocked.
 	nextLost, followLost error
 }
@@ -51,7 +51,6 @@ type worker struct {
 	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
-	suspect  atomic.Int64 // until when an event whose worker died is tried alone, in nanoseconds since 1970
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -135,7 +134,9 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	w.measure(ctx, m)
 	w.logClaim(ctx, m)
 	if err != nil {
-		w.mark.reset()
+		if w.mark.reset(); request.Mark.IsZero() {
+			w.mark.rest(m.Total)
+		}
 		if !safeToRetry(err) {
 			err = errors.Join(err, w.disown(ctx, request.Token))
 		}
@@ -193,7 +194,7 @@ func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
 // look returns how long until the next event is due. If a search from the beginning finds
 // a due event, the next claim searches from there too.
 func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err error) {
-	from := w.mark.look()
+	from, asked := w.mark.look(), time.Now()
 	err = w.apart(ctx, func(types []string) error {
 		next, any, err := w.repository.Until(ctx, types, from)
 		if any && (!known || next < wait) {
@@ -201,7 +202,9 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 		}
 		return err
 	})
-	if from.IsZero() && (err != nil || known && wait <= 0) {
+	if from.IsZero() && err != nil {
+		w.mark.rest(time.Since(asked))
+	} else if from.IsZero() && known && wait <= 0 {
 		w.mark.reset()
 	}
 	return wait, known, err
@@ -349,6 +352,7 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 			later = append(later, i)
 			continue
 		}
+		w.running.alone.CompareAndSwap(jobs[i].alone, 0)
 		w.logOutcome(ctx, &batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(*next)
@@ -382,7 +386,7 @@ func (w *worker) releaseExpired(ctx context.Context) error {
 	for {
 		var events []Event
 		err := w.running.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
-			events, err = w.repository.ReleaseExpired(ctx, n)
+			events, err = w.repository.ReleaseExpired(ctx, n, w.sharedCrashes())
 			return err
 		})
 		w.notifyReleased(ctx, events, AfterCrash)

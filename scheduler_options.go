@@ -89,8 +89,9 @@ func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grac
 
 // WithCrashLimit sets how many times the worker of an event may die. The limit must be at least 1. The
 // default is 5. An event that reaches the limit is FAILED instead of delivered once more. A delivery that
-// ignores the end of its context until its lease is lost counts as a death. Events whose worker died twice
-// are tried one after the other in each process, so one of them does not make the others reach the limit.
+// ignores the end of its context until its lease is lost counts as a death. So does the end of a process while it
+// plans what follows the event. Before the last death that counts, each process tries such events one after the
+// other, so one of them does not fail the others that its worker held. Only a limit of 1 fails them too.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reloads the zone data, compares it with the rules that

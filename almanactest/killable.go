@@ -86,11 +86,19 @@ func (m *killable) Release(ctx context.Context, token uuid.UUID) ([]almanac.Even
 }
 
 // ReleaseExpired releases the events of expired leases.
-func (m *killable) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (m *killable) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
 	if m.dead() {
 		return nil, nil
 	}
-	return m.Repository.ReleaseExpired(ctx, limit)
+	return m.Repository.ReleaseExpired(ctx, limit, most)
+}
+
+// TryAlone stores that an event is tried alone.
+func (m *killable) TryAlone(ctx context.Context, e almanac.Event) error {
+	if m.dead() {
+		return nil
+	}
+	return m.Repository.TryAlone(ctx, e)
 }
 
 // Settle stores outcomes and successors.

@@ -59,6 +59,7 @@ type lease struct {
 	claimed, expires time.Time
 	ahead            time.Time // from when events may be claimed ahead of their instant; zero when all were due
 	ids              []uuid.UUID
+	alone            uuid.UUID // the event that is tried alone
 }
 
 var (

@@ -108,16 +108,25 @@ func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []a
 
 // ReleaseExpired releases the events of expired leases, ends leases without events, and
 // removes deleted users without events in flight.
-func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
+func (r *Repository) ReleaseExpired(ctx context.Context, limit, most int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
 		r.moveEarlyLeases(now)
 		expired := slices.DeleteFunc(slices.Collect(maps.Keys(r.leases)), func(t uuid.UUID) bool { return !r.leases[t].expires.Before(now) })
 		slices.SortFunc(expired, func(a, b uuid.UUID) int { return r.leases[a].expires.Compare(r.leases[b].expires) })
 		for _, token := range expired {
+			before, alone := maps.Clone(r.events), r.leases[token].alone
 			events, err := r.releaseUnder(token, limit-len(released), almanac.Released(almanac.AfterCrash, "lease expired", 0), now)
 			if err != nil {
 				return err
+			}
+			for i, e := range events {
+				if was := before[e.ID].CrashCount; was >= most && e.ID != alone {
+					events[i].CrashCount = was
+					e = r.events[e.ID]
+					e.CrashCount = was
+					r.events[e.ID] = e
+				}
 			}
 			released = append(released, events...)
 		}
@@ -128,6 +137,19 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 		return nil
 	})
 	return released, err
+}
+
+// TryAlone stores that an event is tried alone.
+func (r *Repository) TryAlone(ctx context.Context, e almanac.Event) error {
+	return r.transact(ctx, func(time.Time) error {
+		if !r.stillHeld(e) {
+			return almanac.ErrLeaseLost
+		}
+		l := r.leases[e.LeaseToken]
+		l.alone = e.ID
+		r.leases[e.LeaseToken] = l
+		return nil
+	})
 }
 
 // moveEarlyLeases moves leases that begin in the future to now. They were written before

@@ -122,7 +122,7 @@ func TestLeasesFromBeforeAClockChangeExpire(t *testing.T) {
 				t.Fatalf("at %v: renewed %d leases, %v", now, len(held), err)
 			}
 		}
-		if released, err := repository.ReleaseExpired(t.Context(), 10); err != nil || len(released) != step.released {
+		if released, err := repository.ReleaseExpired(t.Context(), 10, 1000); err != nil || len(released) != step.released {
 			t.Fatalf("at %v: released %d events, %v; want %d", now, len(released), err, step.released)
 		}
 	}

@@ -328,7 +328,7 @@ func recoverAll(ctx context.Context, db database, events int) ([]reading, error)
 	began := time.Now()
 	for released := 0; released < events; {
 		asked := time.Now()
-		step, err := store.ReleaseExpired(ctx, recoveryStep)
+		step, err := store.ReleaseExpired(ctx, recoveryStep, 1000)
 		if err == nil && len(step) == 0 {
 			err = fmt.Errorf("%d of %d events were released", released, events)
 		}

@@ -274,7 +274,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 			return store.Resume(ctx, "ANOTHER")
 		},
 		"recover": func(ctx context.Context) error {
-			_, err := store.ReleaseExpired(ctx, 100)
+			_, err := store.ReleaseExpired(ctx, 100, 1000)
 			return err
 		},
 		"prune": func(ctx context.Context) error {

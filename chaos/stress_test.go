@@ -285,7 +285,7 @@ func (s *stress) tend(ctx context.Context, random *rand.Rand) {
 		s.tolerate(err)
 		s.Count("backfilled users", done.Users)
 	default:
-		_, err := store.ReleaseExpired(ctx, 5)
+		_, err := store.ReleaseExpired(ctx, 5, 1000)
 		s.tolerate(err)
 		s.Count("recoveries", 1)
 	}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ const (
 	Panics  Poison = "panics"
 	Exits   Poison = "exits"   // runtime.Goexit, which no recover sees
 	Kills   Poison = "kills"   // os.Exit
+	Plans   Poison = "plans"   // os.Exit, when the worker plans what comes next
 	Ignores Poison = "ignores" // that it has to stop, until the event is taken from it
 	Lingers Poison = "lingers" // twice takes longer than the attempt may, and heeds no context
 )
@@ -53,6 +55,16 @@ type ticks struct{ almanac.Recurring }
 
 // Ticks returns the handler of each user's [Plan], with a limit for an attempt.
 func Ticks(attempt time.Duration) almanac.EventHandler { return ticksBy(attempt, rule) }
+
+// fatal returns Ticks that ends the process when it plans for a user with the poison [Plans].
+func fatal(attempt time.Duration) almanac.EventHandler {
+	return ticksBy(attempt, func(u almanac.User) (calendar.Recurrence, error) {
+		if planOf(u).Poison == Plans {
+			os.Exit(3)
+		}
+		return rule(u)
+	})
+}
 
 // planless returns Ticks that delivers and never plans what comes next.
 func planless(attempt time.Duration) almanac.EventHandler {
@@ -78,7 +90,7 @@ func ticksBy(attempt time.Duration, rule func(almanac.User) (calendar.Recurrence
 // Channel is that of the receiver to whom the user's deliveries go.
 func (ticks) Channel(e almanac.Event) almanac.Channel {
 	switch m := mark(e); Poison(m) {
-	case "", Panics, Exits, Kills, Ignores, Lingers:
+	case "", Panics, Exits, Kills, Plans, Ignores, Lingers:
 		return almanac.ChannelWebhook
 	default:
 		return almanac.Channel(m)

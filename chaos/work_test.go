@@ -94,6 +94,7 @@ func TestPoison(t *testing.T) {
 		chaos.Panics:  "retry_count = 20",
 		chaos.Exits:   "retry_count = 20",
 		chaos.Kills:   "crash_count >= 5",
+		chaos.Plans:   "status = 'FAILED' AND crash_count = 6", // at the first attempt to store it, the worker died too
 		chaos.Lingers: "status = 'COMPLETED' AND retry_count = 2",
 	} {
 		t.Run(string(poison), func(t *testing.T) {

@@ -188,7 +188,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	handler := Ticks(w.Patience + time.Second)
+	handler := fatal(w.Patience + time.Second)
 	if w.NoPlans {
 		handler = planless(w.Patience + time.Second)
 	}

@@ -148,7 +148,7 @@ BEGIN
     GRANT SELECT, INSERT, DELETE ON history TO almanac_worker;
     GRANT UPDATE (before) ON pruning TO almanac_worker;
     -- A lease is inserted by a claim, renewed, moved when the clock was set back, and deleted; events move between leases.
-    GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
+    GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, alone), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which privileges on columns do not suffice. Marks are deleted when the zone was examined.
     GRANT INSERT, UPDATE ON zone_rules TO almanac_worker;
     GRANT DELETE ON zone_marks, unplanned TO almanac_worker;

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,15 +37,68 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 		return almanac.AddEventsResult{}, err
 	}
 	users := distinct(column(waiting, func(a attempt) uuid.UUID { return a.user }))
+	left, err := s.postpone(ctx, eventType, users)
+	if err != nil {
+		return almanac.AddEventsResult{}, err
+	}
 	added, err := addInHalves(users, func(users []uuid.UUID) (almanac.AddEventsResult, error) {
-		return s.addSuccessors(ctx, eventType, users, plan)
+		return s.addSuccessors(ctx, stalledOf{eventType, users, left}, plan)
 	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
-		return s.addSuccessors(ctx, eventType, []uuid.UUID{user}, planNone(cause))
+		return s.addSuccessors(ctx, stalledOf{eventType, []uuid.UUID{user}, left}, planNone(cause))
 	})
+	if restored := s.restore(context.WithoutCancel(ctx), stalledOf{eventType, users, left}); err == nil {
+		err = restored
+	}
 	if err == nil && len(waiting) == limit {
 		added.Next = waiting[limit-1].cursor()
 	}
 	return added, err
+}
+
+// stalledOf selects stalled series of some users: those whose time has come, or some by their ids.
+type stalledOf struct {
+	eventType string
+	users     []uuid.UUID
+	postponed map[int64]stalledRow // nil for those whose time has come
+}
+
+// errUnplanned is the error of series whose next events were being planned when the process died.
+var errUnplanned = errors.New("the process ended while it planned the next event")
+
+// postpone stores that stalled series have failed once more, before a handler is called for them, and returns
+// the series by their ids, as they were. So a handler that kills the process does not kill it again at once.
+func (s *Store) postpone(ctx context.Context, eventType string, users []uuid.UUID) (before map[int64]stalledRow, err error) {
+	err = s.transact(ctx, "postpone stalled series", func(ctx context.Context, tx pgx.Tx) error {
+		before = make(map[int64]stalledRow)
+		w, err := s.lockWaiting(ctx, tx, stalledOf{eventType: eventType, users: users})
+		if err != nil || len(w.series) == 0 {
+			return err
+		}
+		var rows []stalledRow
+		for _, one := range w.series {
+			before[one.id] = one.stalledRow
+			rows = append(rows, stalledRow{one.id, one.unit, one.key, one.Again(errUnplanned, w.now)})
+		}
+		_, err = tx.Exec(ctx, s.statements.Stall, stallArgs(rows))
+		return err
+	})
+	return before, err
+}
+
+// restore stores postponed series as they were, if no handler was called for them.
+func (s *Store) restore(ctx context.Context, of stalledOf) error {
+	if len(of.postponed) == 0 {
+		return nil
+	}
+	return s.transact(ctx, "restore stalled series", func(ctx context.Context, tx pgx.Tx) error {
+		w, err := s.lockWaiting(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		rows := column(w.series, func(one waitingSeries) stalledRow { return of.postponed[one.id] })
+		_, err = tx.Exec(ctx, s.statements.Stall, stallArgs(rows))
+		return err
+	})
 }
 
 // planNone returns a plan that fails for each stalled series.
@@ -57,13 +113,16 @@ func planNone(cause error) planSuccessors {
 	}
 }
 
-// addSuccessors plans the stalled series of users in one transaction.
-func (s *Store) addSuccessors(ctx context.Context, eventType string, users []uuid.UUID, plan planSuccessors) (added almanac.AddEventsResult, err error) {
-	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+// addSuccessors plans stalled series that were postponed, in one transaction, and removes them from the map.
+func (s *Store) addSuccessors(ctx context.Context, of stalledOf, plan planSuccessors) (added almanac.AddEventsResult, err error) {
+	var w waitingUsers
+	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
 		added = almanac.AddEventsResult{}
-		w, err := s.lockWaiting(ctx, tx, eventType, users)
-		if err != nil {
+		if w, err = s.lockWaiting(ctx, tx, of); err != nil {
 			return err
+		}
+		for i := range w.series {
+			w.series[i].Failures = of.postponed[w.series[i].id].Failures
 		}
 		standings := w.userSeries()
 		added.Users = len(standings)
@@ -89,6 +148,11 @@ func (s *Store) addSuccessors(ctx context.Context, eventType string, users []uui
 		}
 		return s.hint(ctx, tx, added.Events)
 	})
+	for _, one := range w.series {
+		if err == nil {
+			delete(of.postponed, one.id)
+		}
+	}
 	return added, err
 }
 
@@ -160,22 +224,26 @@ type waitingSeries struct {
 	used  almanac.UsedKeys
 }
 
-func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, ids []uuid.UUID) (w waitingUsers, err error) {
-	w.users, err = all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
+func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, of stalledOf) (w waitingUsers, err error) {
+	w.users, err = all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(of.users)}, scanUsers())
 	if err != nil || len(w.users) == 0 {
 		return w, err
 	}
 	locked := uuids(column(w.users, func(u almanac.User) uuid.UUID { return u.ID }))
-	w.series, err = all(ctx, tx, s.statements.WaitingSeries, pgx.StrictNamedArgs{"type": eventType, "users": locked},
+	var ids []int64
+	if of.postponed != nil {
+		ids = slices.AppendSeq([]int64{}, maps.Keys(of.postponed))
+	}
+	w.series, err = all(ctx, tx, s.statements.WaitingSeries, pgx.StrictNamedArgs{"type": of.eventType, "users": locked, "series": ids},
 		func(row pgx.CollectableRow) (one waitingSeries, err error) {
 			var used *string
-			one.Series.Type = eventType
-			err = row.Scan(&one.id, rawID(&one.UserID), &one.Series.Name, &one.Series.Detached, &one.unit, &one.key, &one.Due, &one.Failures,
-				&one.Since, &one.waits, &used)
+			one.Series.Type = of.eventType
+			err = row.Scan(&one.id, rawID(&one.UserID), &one.Series.Name, &one.Series.Detached, &one.unit, &one.key, &one.Due, &one.Error,
+				&one.Failures, &one.Since, &one.RetryAt, &one.waits, &used)
 			if err != nil {
 				return one, err
 			}
-			one.Due, one.Since = one.Due.UTC(), one.Since.UTC()
+			one.Due, one.Since, one.RetryAt = one.Due.UTC(), one.Since.UTC(), one.RetryAt.UTC()
 			one.used, err = parseUsed(used)
 			return one, err
 		})

@@ -75,6 +75,18 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 	return held, err
 }
 
+// TryAlone stores that an event is tried alone, for the case that the process dies. It waits for the
+// lock of the lease.
+func (s *Store) TryAlone(ctx context.Context, e almanac.Event) error {
+	return s.transact(ctx, "try alone", func(ctx context.Context, tx pgx.Tx) error {
+		args := pgx.StrictNamedArgs{"token": e.LeaseToken, "id": e.ID}
+		if held, err := all(ctx, tx, s.statements.TryAlone, args, scanID); err != nil || len(held) > 0 {
+			return err
+		}
+		return asIs(almanac.ErrLeaseLost)
+	})
+}
+
 // Release releases the events that a token still holds, and returns the released events. Events that another
 // transaction has locked, or that the database refuses to release, stay in the lease.
 func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
@@ -88,8 +100,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 // queue, which it reports as an error: see docs/reliability.md. Rows that another transaction
 // has locked are left unchanged. If the database refuses to release an event or to
 // delete a user, the others are released and removed, and the error names what refused it.
-func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	released, failed := s.releaseExpired(ctx, limit)
+func (s *Store) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
+	released, failed := s.releaseExpired(ctx, limit, cause{crashes: 1, most: most, reason: "lease expired"})
 	// The rest reads all leases, so it runs only after the last of many calls.
 	if len(released) >= limit {
 		return released, failed
@@ -143,12 +155,12 @@ func (s *Store) requeueLost(ctx context.Context) ([]almanac.Event, error) {
 
 // releaseExpired runs transactions until an event is released, or until it has examined every lease that had
 // expired when it began. A lease that keeps events counts as expired later, so it is not examined again.
-func (s *Store) releaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+func (s *Store) releaseExpired(ctx context.Context, limit int, why cause) ([]almanac.Event, error) {
 	var before *time.Time
 	var causes []error
 	for {
 		args := pgx.StrictNamedArgs{"limit": limit, "before": before}
-		r, err := s.releaseLeases(ctx, s.statements.TakeExpiredLeases, args, byCrash)
+		r, err := s.releaseLeases(ctx, s.statements.TakeExpiredLeases, args, why)
 		causes = append(causes, r.refused...)
 		if err != nil || len(r.released) > 0 || r.at.IsZero() {
 			return r.released, errors.Join(err, together(causes))
@@ -162,21 +174,20 @@ func (s *Store) releaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 // cause is the reason why events are released.
 type cause struct {
 	crashes int // added to the crash counts of the events
+	most    int // beyond that, only to the crash count of an event that was tried alone
 	reason  string
 }
 
-var (
-	byChoice = cause{reason: "released"}
-	byCrash  = cause{crashes: 1, reason: "lease expired"}
-)
+var byChoice = cause{reason: "released"}
 
 // lease has the events that a lease lists, in parallel slices.
 type lease struct {
 	token    uuid.UUID
 	series   []int64
 	ids      []uuid.UUID
-	versions []int      // of the events while they were PENDING
-	ahead    *time.Time // since when the events may be ahead of their instant; nil when all were due
+	versions []int       // of the events while they were PENDING
+	ahead    *time.Time  // since when the events may be ahead of their instant; nil when all were due
+	alone    pgtype.UUID // the event that is tried alone
 }
 
 // targets returns the destinations for the clock and a lease, for Scan.
@@ -198,7 +209,7 @@ func (s *Store) releaseLeases(ctx context.Context, statement string, args pgx.St
 	err = s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
 		var at time.Time
 		taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
-			return l, row.Scan(l.targets(&at)...)
+			return l, row.Scan(append(l.targets(&at), &l.alone)...)
 		})
 		if err != nil || len(taken) == 0 {
 			r = releaseResult{}
@@ -266,9 +277,9 @@ func (s *Store) lockHeld(ctx context.Context, tx pgx.Tx, taken []lease) (ours, l
 	var tokens, ids []uuid.UUID
 	var series []int64
 	var versions []int
-	ahead := make(map[uuid.UUID]*time.Time, len(taken))
+	leases := make(map[uuid.UUID]lease, len(taken))
 	for _, l := range taken {
-		ahead[l.token] = l.ahead
+		leases[l.token] = l
 		tokens = append(tokens, slices.Repeat([]uuid.UUID{l.token}, len(l.ids))...)
 		series, ids, versions = append(series, l.series...), append(ids, l.ids...), append(versions, l.versions...)
 	}
@@ -282,7 +293,7 @@ func (s *Store) lockHeld(ctx context.Context, tx pgx.Tx, taken []lease) (ours, l
 		return nil, nil, err
 	}
 	for _, h := range held {
-		h.ahead = ahead[h.token]
+		h.ahead, h.alone = leases[h.token].ahead, leases[h.token].alone
 		if h.ours {
 			ours = append(ours, h)
 		} else {
@@ -298,7 +309,8 @@ func (s *Store) releaseHeld(ctx context.Context, tx pgx.Tx, held []heldEvent, wh
 		"series":  column(held, func(h heldEvent) int64 { return h.series }),
 		"tokens":  uuids(column(held, func(h heldEvent) uuid.UUID { return h.token })),
 		"ahead":   column(held, func(h heldEvent) *time.Time { return h.ahead }),
-		"crashes": why.crashes, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
+		"alone":   column(held, func(h heldEvent) pgtype.UUID { return h.alone }),
+		"crashes": why.crashes, "most": why.most, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanID)
 }
 
@@ -309,7 +321,8 @@ type heldEvent struct {
 	id      uuid.UUID
 	version int
 	ours    bool
-	ahead   *time.Time // of the lease
+	ahead   *time.Time  // of the lease
+	alone   pgtype.UUID // of the lease
 }
 
 func scanHeld(row pgx.CollectableRow) (heldEvent, error) {

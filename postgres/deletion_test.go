@@ -112,7 +112,7 @@ func TestAnErasedUserRemainsInLeasesOnly(t *testing.T) {
 			held, err := store.Renew(t.Context(), []uuid.UUID{others[0].LeaseToken}, time.Microsecond)
 			require.NoError(t, err)
 			require.Len(t, held, 1)
-			released, err := store.ReleaseExpired(t.Context(), 10)
+			released, err := store.ReleaseExpired(t.Context(), 10, 1000)
 			require.NoError(t, err)
 			require.Len(t, released, len(others))
 		},
@@ -256,7 +256,7 @@ func requireNothing(t *testing.T, pool *pgxpool.Pool, store *postgres.Store) {
 	t.Helper()
 	left := -1
 	for deadline := time.Now().Add(10 * time.Second); left != 0 && time.Now().Before(deadline); {
-		_, err := store.ReleaseExpired(t.Context(), 1000)
+		_, err := store.ReleaseExpired(t.Context(), 1000, 1000)
 		require.NoError(t, err)
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.users) + (SELECT count(*) FROM almanac.events) + (SELECT count(*) FROM almanac.leases)").Scan(&left))
 	}

@@ -76,14 +76,14 @@ func TestAUserWithALongHistoryIsDeletedInPages(t *testing.T) {
 			require.ErrorIs(t, settled[0].Err, almanac.ErrNotFound)
 			other := overdueFor(t, store, p) // the external id is free
 
-			_, err = store.ReleaseExpired(t.Context(), 10)
+			_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 
 			require.NoError(t, err)
 			require.Empty(t, mentions(t, pool, e.UserID.String()))
 			_, err = store.DeleteUser(t.Context(), e.UserID, atOnce)
 			require.ErrorIs(t, err, almanac.ErrNotFound)
 			require.Equal(t, 1, scalar(t, pool, "SELECT count(*) FROM almanac.keys"), "of %s", other.ID)
-			_, err = store.ReleaseExpired(t.Context(), 10) // folds the counts
+			_, err = store.ReleaseExpired(t.Context(), 10, 1000) // folds the counts
 			require.NoError(t, err)
 			require.Equal(t, 1, scalar(t, pool, "SELECT sum(n) FROM (SELECT n FROM almanac.due_counts UNION ALL SELECT n FROM almanac.due_changes) x"))
 		})
@@ -105,7 +105,7 @@ func TestASlowRemovalDelaysNothingElse(t *testing.T) {
 	sweep := func() (users int, err error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err = store.ReleaseExpired(ctx, 10)
+		_, err = store.ReleaseExpired(ctx, 10, 1000)
 		require.Zero(t, scalar(t, pool, "SELECT count(*) FROM almanac.due_changes"), "not folded")
 		return scalar(t, pool, "SELECT count(*) FROM almanac.users"), err
 	}

@@ -31,7 +31,7 @@ func TestAUserThatCannotBeRemovedStopsNothingElse(t *testing.T) {
 	_, err := pool.Exec(t.Context(), fmt.Sprintf("CREATE TABLE members (id uuid REFERENCES almanac.users (id)); INSERT INTO members VALUES ('%s')", kept))
 	require.NoError(t, err)
 
-	_, err = store.ReleaseExpired(t.Context(), 1)
+	_, err = store.ReleaseExpired(t.Context(), 1, 1000)
 
 	require.ErrorContains(t, err, "members_id_fkey")
 	var users, changes int

@@ -167,7 +167,7 @@ var writes = map[string]func(w writer) func() error{
 		_, err := w.pool.Exec(w.Context(), "UPDATE almanac.leases SET claimed_at = claimed_at - interval '1 hour', expires_at = expires_at - interval '1 hour'")
 		require.NoError(w, err)
 		return func() error {
-			_, err := w.ReleaseExpired(w.Context(), 10)
+			_, err := w.ReleaseExpired(w.Context(), 10, 1000)
 			return err
 		}
 	},

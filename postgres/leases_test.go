@@ -34,7 +34,7 @@ func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 	defer cancel()
 	var released []almanac.Event
 	for len(released) == 0 {
-		released, err = store.ReleaseExpired(ctx, 10)
+		released, err = store.ReleaseExpired(ctx, 10, 1000)
 		require.NoError(t, err, "nothing is released")
 	}
 
@@ -70,11 +70,11 @@ func TestALeaseRenewedAfterItsEventsEndedIsRemoved(t *testing.T) {
 		return n
 	}
 
-	_, err = store.ReleaseExpired(t.Context(), 10)
+	_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 	during := leases()
 	require.NoError(t, tx.Commit(t.Context()))
-	_, err = store.ReleaseExpired(t.Context(), 10)
+	_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 
 	require.Equal(t, 1, during)

@@ -89,7 +89,7 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 			"release expired": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				var released []almanac.Event
 				for {
-					more, err := store.ReleaseExpired(t.Context(), 2)
+					more, err := store.ReleaseExpired(t.Context(), 2, 1000)
 					require.NoError(t, err)
 					if released = append(released, more...); len(more) == 0 {
 						return idsOf(released)
@@ -125,7 +125,7 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 
 				require.NoError(t, tx.Rollback(t.Context()))
 				if what == "return" {
-					_, err = store.ReleaseExpired(t.Context(), n) // although the lease was for an hour
+					_, err = store.ReleaseExpired(t.Context(), n, 1000) // although the lease was for an hour
 				} else {
 					_, err = store.Release(t.Context(), locked.LeaseToken)
 				}
@@ -217,7 +217,7 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 
 	sweep := func() (released int) {
 		for range 100 {
-			more, err := store.ReleaseExpired(t.Context(), 2)
+			more, err := store.ReleaseExpired(t.Context(), 2, 1000)
 			require.NoError(t, err)
 			released += len(more)
 			require.LessOrEqual(t, len(more), 2)
@@ -253,7 +253,7 @@ func TestASweepSkipsLockedLeases(t *testing.T) {
 			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.leases WHERE token = $1 FOR UPDATE", locked.LeaseToken)
 			require.NoError(t, err)
 
-			released, err := store.ReleaseExpired(t.Context(), 10)
+			released, err := store.ReleaseExpired(t.Context(), 10, 1000)
 			require.NoError(t, err)
 			require.Equal(t, []uuid.UUID{other.ID}, idsOf(released))
 		})
@@ -281,7 +281,7 @@ func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 			require.NoError(t, locks[name](t.Context(), tx, claim.Events[1].UserID))
 
 			users := func() (n int) {
-				_, err := store.ReleaseExpired(t.Context(), 10)
+				_, err := store.ReleaseExpired(t.Context(), 10, 1000)
 				require.NoError(t, err)
 				require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&n))
 				return n
@@ -404,7 +404,7 @@ func TestASweepSkipsLockedChangesOfCounts(t *testing.T) {
 	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.due_changes LIMIT 1 FOR UPDATE")
 	require.NoError(t, err)
 
-	_, err = store.ReleaseExpired(t.Context(), 10)
+	_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 	var left int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.due_changes").Scan(&left))

@@ -40,7 +40,7 @@ func TestLostEventsReturnToTheQueue(t *testing.T) {
 
 	var found []uuid.UUID
 	for range 2 { // the first page begins anywhere
-		released, err := worker.ReleaseExpired(t.Context(), 10)
+		released, err := worker.ReleaseExpired(t.Context(), 10, 1000)
 		for _, e := range released {
 			found = append(found, e.ID)
 		}
@@ -49,9 +49,9 @@ func TestLostEventsReturnToTheQueue(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []uuid.UUID{unleased.ID, due.ID, future.ID}, found, "observers are notified")
-	_, err = worker.ReleaseExpired(t.Context(), 10)
+	_, err = worker.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
-	_, err = worker.ReleaseExpired(t.Context(), 10)
+	_, err = worker.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 
 	again, err := api.Event(t.Context(), future.ID)
@@ -115,7 +115,7 @@ func TestTheSearchForLostEventsTakesNoEventOfAProgram(t *testing.T) {
 		for ctx.Err() == nil {
 			_, _ = pool.Exec(ctx, "DELETE FROM almanac.queue WHERE event_id = (SELECT event_id FROM almanac.queue ORDER BY random() LIMIT 1)")
 			_, _ = editor.UpdateUser(ctx, ids[rand.IntN(users)], almanac.ProfileChange{Timezone: new(sameClocks[rand.IntN(len(sameClocks))])})
-			_, _ = store.ReleaseExpired(ctx, 100)
+			_, _ = store.ReleaseExpired(ctx, 100, 1000)
 		}
 	})
 	running.Wait()
@@ -125,7 +125,7 @@ func TestTheSearchForLostEventsTakesNoEventOfAProgram(t *testing.T) {
 		require.Equal(t, 1, n, key)
 	}
 	for range 3 {
-		_, err = store.ReleaseExpired(t.Context(), 100)
+		_, err = store.ReleaseExpired(t.Context(), 100, 1000)
 	}
 	require.NoError(t, err)
 	var lost int
@@ -156,7 +156,7 @@ func TestRowSecurityLosesNoEvent(t *testing.T) {
 				if table != "leases" {
 					require.ErrorContains(t, err, "row-level security")
 				}
-				_, err = worker.ReleaseExpired(t.Context(), 10)
+				_, err = worker.ReleaseExpired(t.Context(), 10, 1000)
 				require.ErrorContains(t, err, "row-level security")
 			}
 			var incomplete *postgres.IncompleteError
@@ -168,7 +168,7 @@ func TestRowSecurityLosesNoEvent(t *testing.T) {
 			require.NoError(t, worker.Verify(t.Context()))
 			var ids []uuid.UUID
 			require.Eventually(t, func() bool {
-				_, err = worker.ReleaseExpired(t.Context(), 10)
+				_, err = worker.ReleaseExpired(t.Context(), 10, 1000)
 				require.NoError(t, err, "no event was lost")
 				claim, err := worker.Claim(t.Context(), claimOf([]string{almanac.TypeBirthday}, time.Minute))
 				require.NoError(t, err)
@@ -225,13 +225,13 @@ func TestASweepLooksForNoLostEventsDuringARestore(t *testing.T) {
 	change("ALTER TABLE almanac.series DROP CONSTRAINT series_user_id_fkey")
 
 	for range 2 {
-		_, err := store.ReleaseExpired(t.Context(), 10)
+		_, err := store.ReleaseExpired(t.Context(), 10, 1000)
 		var incomplete *postgres.IncompleteError
 		require.ErrorAs(t, err, &incomplete)
 	}
 	change("ALTER TABLE almanac.series ADD CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES almanac.users (id)")
 	require.Eventually(t, func() bool {
-		_, err := store.ReleaseExpired(t.Context(), 10)
+		_, err := store.ReleaseExpired(t.Context(), 10, 1000)
 		return err != nil
 	}, 10*time.Second, time.Millisecond)
 

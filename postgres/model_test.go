@@ -253,7 +253,7 @@ func (m *model) crash(rt *rapid.T) {
 		var released []almanac.Event
 		for first := true; first || len(released) < len(claim.Events) && err == nil; first = false {
 			var more []almanac.Event
-			more, err = r.ReleaseExpired(m.Context(), 1000)
+			more, err = r.ReleaseExpired(m.Context(), 1000, 1000)
 			released = append(released, more...)
 		}
 		return m.all(released, err)
@@ -414,7 +414,7 @@ func (m *model) delete(rt *rapid.T) {
 	m.same(rt, "delete", func(r almanac.Repository) string {
 		d, err := r.DeleteUser(m.Context(), id, options)
 		// The model removes deleted users as soon as they can be removed.
-		_, swept := r.ReleaseExpired(m.Context(), 1000)
+		_, swept := r.ReleaseExpired(m.Context(), 1000, 1000)
 		return fmt.Sprint(kind(err), kind(swept), d.Removed, d.InFlight)
 	})
 }

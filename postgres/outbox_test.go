@@ -158,7 +158,7 @@ func TestTheOutboxContainsADeletionOnce(t *testing.T) {
 	names := map[uuid.UUID]string{e.UserID: "ada", e.ID: "first"}
 	require.Equal(t, []string{"user_deleted ada 2", "event_completed first 4"}, said(consume(t, store, "billing", 100), names))
 	require.Eventually(t, func() bool {
-		_, err := store.ReleaseExpired(t.Context(), 10) // which also removes hidden users
+		_, err := store.ReleaseExpired(t.Context(), 10, 1000) // which also removes hidden users
 		require.NoError(t, err)
 		return !exists(t, store, e.UserID)
 	}, 10*time.Second, 10*time.Millisecond)

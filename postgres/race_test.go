@@ -98,7 +98,7 @@ func TestEditsNeverRaceASuccessorIntoTheOldZone(t *testing.T) {
 	requireInStep(t, pool, people)
 	// An edit can empty a lease, a renewal can keep a settlement from ending one, and an edit can have
 	// an event locked that a worker returns when it stops. The sweep ends all of these.
-	_, err = store.ReleaseExpired(t.Context(), people)
+	_, err = store.ReleaseExpired(t.Context(), people, 1000)
 	require.NoError(t, err)
 	requireLeasesMatchEvents(t, pool)
 }

@@ -42,7 +42,7 @@ func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
 
 	released, steps := 0, 0
 	for {
-		events, err := store.ReleaseExpired(t.Context(), step)
+		events, err := store.ReleaseExpired(t.Context(), step, 1000)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(events), step)
 		if len(events) == 0 {

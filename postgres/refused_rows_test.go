@@ -290,7 +290,7 @@ func prepareRelease(eventsOfLease int) prepareRows {
 		}
 		expireLeases(t, pool)
 		call = func() error {
-			_, err := store.ReleaseExpired(t.Context(), 1000)
+			_, err := store.ReleaseExpired(t.Context(), 1000, 1000)
 			return err
 		}
 		return call, oneOf("OLD.event_id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.queue")
@@ -344,7 +344,7 @@ func TestReleaseExpiredGoesOnPastARefusedEvent(t *testing.T) {
 	var released []almanac.Event
 	refused := 0
 	for range 5 {
-		some, err := store.ReleaseExpired(t.Context(), 1)
+		some, err := store.ReleaseExpired(t.Context(), 1, 1000)
 		if err != nil {
 			require.ErrorContains(t, err, "22P02")
 			refused++
@@ -355,7 +355,7 @@ func TestReleaseExpiredGoesOnPastARefusedEvent(t *testing.T) {
 	require.Positive(t, refused)
 	_, err := pool.Exec(t.Context(), "DROP FUNCTION public.refuse_row CASCADE")
 	require.NoError(t, err)
-	some, err := store.ReleaseExpired(t.Context(), 1)
+	some, err := store.ReleaseExpired(t.Context(), 1, 1000)
 	require.NoError(t, err)
 	require.Len(t, some, 1)
 	require.Equal(t, first.ID, some[0].ID)
@@ -389,7 +389,7 @@ func TestReturnAndReleaseGoOnPastARefusedEvent(t *testing.T) {
 			require.Len(t, released, 4)
 			_, err = pool.Exec(t.Context(), "DROP FUNCTION public.refuse_row CASCADE")
 			require.NoError(t, err)
-			released, err = store.ReleaseExpired(t.Context(), 10)
+			released, err = store.ReleaseExpired(t.Context(), 10, 1000)
 			require.NoError(t, err)
 			require.Len(t, released, 1)
 			require.Equal(t, events[0].ID, released[0].ID)
@@ -436,7 +436,7 @@ func preparePrune(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, re
 func prepareDeleted(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
 	ids := hiddenUsers(t, pool, store, n)
 	call = func() error {
-		_, err := store.ReleaseExpired(t.Context(), 1000)
+		_, err := store.ReleaseExpired(t.Context(), 1000, 1000)
 		return err
 	}
 	left := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
@@ -455,14 +455,14 @@ func TestDeletedUsersAreRemovedAmongManyWhoAreKept(t *testing.T) {
 	require.NoError(t, err)
 	users := rowsOf(t, pool, "SELECT count(*) FROM almanac.users")
 	for calls := 0; users() > 110 && calls < 100; calls++ {
-		_, err := mustStore(t, pool).ReleaseExpired(t.Context(), 1000)
+		_, err := mustStore(t, pool).ReleaseExpired(t.Context(), 1000, 1000)
 		require.ErrorContains(t, err, "members_id_fkey")
 	}
 	require.Equal(t, 110, users())
 	_, err = pool.Exec(t.Context(), "DROP TABLE members")
 	require.NoError(t, err)
 	for range 2 {
-		_, err = mustStore(t, pool).ReleaseExpired(t.Context(), 1000)
+		_, err = mustStore(t, pool).ReleaseExpired(t.Context(), 1000, 1000)
 		require.NoError(t, err)
 	}
 	require.Zero(t, users())

@@ -202,7 +202,7 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 		return err
 	}
 	sweep := func(ctx context.Context, s *postgres.Store) error {
-		_, err := s.ReleaseExpired(ctx, 1)
+		_, err := s.ReleaseExpired(ctx, 1, 1000)
 		return err
 	}
 	settle := func(ctx context.Context, s *postgres.Store) error {

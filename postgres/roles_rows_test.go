@@ -250,7 +250,7 @@ func TestStoredNumbersOverflowInNoStatement(t *testing.T) {
 	require.NoError(t, err)
 	released := 0
 	require.Eventually(t, func() bool {
-		events, err := worker.ReleaseExpired(t.Context(), 100)
+		events, err := worker.ReleaseExpired(t.Context(), 100, 1000)
 		released += len(events)
 		return err == nil && released == 2
 	}, 10*time.Second, 10*time.Millisecond)

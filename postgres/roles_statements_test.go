@@ -14,7 +14,8 @@ import (
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
 	"worker operator": `Claim EndEmptyLeases EndLeases EndWaiting FoldDueChanges InsertEmptyLeases InsertLease KeepLeases Leases
-		LockZoneRules MoveToLeases Prune PutSetting PutZoneRules Release Renew SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks`,
+		LockZoneRules MoveToLeases Prune PutSetting PutZoneRules Release Renew SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
+		TryAlone`,
 	"api operator":           "HideUser InsertUsers UpdateUser",
 	"operator":               "Pause RequeueEvents Resume",
 	"worker operator reader": "ListLeases Paused Until",

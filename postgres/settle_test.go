@@ -219,7 +219,7 @@ func TestTheLastDeliveryOfADeletedUserErasesTheUser(t *testing.T) {
 	require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr))
 	require.Equal(t, almanac.Completed, settled[0].Event.Status, "what was in flight ends")
 	require.Nil(t, settled[0].Successor, "and nothing follows")
-	_, err = store.ReleaseExpired(t.Context(), 100)
+	_, err = store.ReleaseExpired(t.Context(), 100, 1000)
 	require.NoError(t, err)
 
 	var users, events int

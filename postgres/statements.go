@@ -33,7 +33,7 @@ type statements struct {
 	SeriesKeys, SettleEnded, SettleReleased, SettleUsers, Settings, Stall, Stalled, Standings, StatsBacklog,
 	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
 	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,
-	TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers,
+	TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers, TryAlone,
 	Until, UpdateUser, UsedKeys, User, UserByExternalID,
 	Waiting, WaitingSeries, WaitingUsers,
 	ZoneMarks, ZoneRules string

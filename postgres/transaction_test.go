@@ -182,7 +182,7 @@ func TestWritesAreReadCommitted(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), "SHOW default_transaction_isolation").Scan(&isolation))
 	require.Equal(t, "serializable", isolation)
 	work(t, store)
-	_, err = store.ReleaseExpired(t.Context(), 10)
+	_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 	require.NoError(t, store.Pause(t.Context(), almanac.TypeBirthday))
 }

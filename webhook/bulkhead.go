@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 // ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to the same
-// receiver were under way. The delivery waited for half of its time. The error matches
-// [almanac.ErrSnoozed]: the event waits for some seconds, and no attempt is counted.
+// receiver were under way. It waited for half of its time, or its turn would have come too late. The
+// error matches [almanac.ErrSnoozed]: the event waits for some seconds, and no attempt is counted.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow
@@ -34,30 +35,37 @@ type bulkhead struct {
 type semaphore struct {
 	taken      chan struct{} // holds one element for each delivery under way; waiting deliveries get in first come, first served
 	deliveries int           // under way or waiting
+	took       time.Duration // by a delivery, on average; zero if none of the present ones has ended
 }
 
 // enter waits until another delivery to a receiver may start. On success, the caller calls
 // leave when the delivery has ended. It returns the cause when ctx has ended, and [ErrBusy]
-// when half of the time of ctx has passed.
+// when half of the time of ctx has passed, or at once if the turn would come too late.
 func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), err error) {
 	if b == nil || b.most == 0 {
 		return func() {}, nil
 	}
-	at := b.join(receiver)
+	at, mayWait := b.join(receiver)
+	entered := func() func() {
+		begun := time.Now()
+		return func() { <-at.taken; b.leave(receiver, time.Since(begun)) }
+	}
 	select { // first without a timer, which is rarely needed
 	case at.taken <- struct{}{}:
-		return func() { <-at.taken; b.leave(receiver) }, nil
+		return entered(), nil
 	default:
 	}
-	deadline, _ := ctx.Deadline() // every delivery has one
-	waiting, stop := context.WithTimeout(ctx, time.Until(deadline)/2)
-	defer stop()
-	select {
-	case at.taken <- struct{}{}:
-		return func() { <-at.taken; b.leave(receiver) }, nil
-	case <-waiting.Done():
-		b.leave(receiver)
+	if mayWait {
+		deadline, _ := ctx.Deadline() // every delivery has one
+		waiting, stop := context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer stop()
+		select {
+		case at.taken <- struct{}{}:
+			return entered(), nil
+		case <-waiting.Done():
+		}
 	}
+	b.leave(receiver, 0)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -70,22 +78,29 @@ type busyError struct{ error }
 
 func (e busyError) Unwrap() []error { return []error{e.error, ErrBusy} }
 
-func (b *bulkhead) join(receiver string) *semaphore {
+// join returns the semaphore of a receiver, and whether a delivery may wait there: if at most as many wait
+// as may be under way, or if its turn comes within a second, as far as is known.
+func (b *bulkhead) join(receiver string) (at *semaphore, mayWait bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := b.receivers[receiver]
+	at = b.receivers[receiver]
 	if at == nil {
 		at = &semaphore{taken: make(chan struct{}, b.most)}
 		b.receivers[receiver] = at
 	}
 	at.deliveries++
-	return at
+	waiting := at.deliveries - b.most
+	return at, waiting <= b.most || time.Duration(waiting)*at.took/time.Duration(b.most) < time.Second
 }
 
-func (b *bulkhead) leave(receiver string) {
+// leave notes that a delivery has ended and how long it took, or zero if it has not begun.
+func (b *bulkhead) leave(receiver string, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := b.receivers[receiver]
+	if took > 0 {
+		at.took = (3*cmp.Or(at.took, took) + took) / 4
+	}
 	if at.deliveries--; at.deliveries == 0 {
 		delete(b.receivers, receiver)
 	}

@@ -119,6 +119,28 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
+// Once a receiver is known to be slow, as many deliveries wait as may be under way. The others wait in no worker.
+func TestFewDeliveriesWaitForASlowReceiver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{takes: 3 * time.Second}
+		d := connected(t, "http://receiver.example/", s.receive, webhook.WithConcurrency(2))
+		var first sync.WaitGroup
+		for range 3 {
+			first.Go(func() { _ = d.Deliver(t.Context(), greeting(time.Now())) })
+			time.Sleep(1100 * time.Millisecond)
+		}
+		results, took := deliverMany(t, 20, d)
+		first.Wait()
+		require.Equal(t, 18, busy(results))
+		for i, err := range results {
+			if err != nil {
+				require.Zero(t, took[i])
+			}
+		}
+	})
+}
+
 // Two URLs of one receiver share its bound. Two receivers do not.
 func TestConcurrencyIsBoundedPerReceiver(t *testing.T) {
 	t.Parallel()

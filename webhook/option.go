@@ -67,9 +67,10 @@ func AllowPorts(ports ...uint16) Option {
 }
 
 // WithConcurrency bounds how many deliveries to one receiver, a host and port, are under
-// way at once. A slow receiver then cannot occupy every worker. A further delivery waits
-// for at most half of its time, and then returns [ErrBusy] without sending anything. The
-// event waits for one to five seconds more, and no attempt is counted.
+// way at once. As many further ones wait, and more as long as their turn seems to come within a
+// second, each for at most half of its time. So a slow receiver occupies few workers. All others return
+// [ErrBusy] at once, without sending anything: the event waits for one to five seconds, and no
+// attempt is counted.
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //

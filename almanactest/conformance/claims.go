@@ -93,6 +93,23 @@ var leaseCases = cases{
 		k.became(released[0])(claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt))
 		k.claim(1)
 	},
+	"ReleaseExpired/counts some crashes only of an event that was tried alone": func(k *kit) {
+		k.newEvents(3)
+		claim := k.take(expiring(3))
+		for _, e := range claim.Events[:2] {
+			k.ok(k.r.TryAlone(k.Context(), e))
+		}
+		var released []almanac.Event
+		for len(released) < 3 {
+			released = append(released, must(k.r.ReleaseExpired(k.Context(), 10, 0))(k)...)
+		}
+		for i, crashes := range []int{0, 1, 0} {
+			is := k.stored(claim.Events[i].ID)
+			k.same("crashes and claims", []int{is.CrashCount, is.ClaimCount}, []int{crashes, 1})
+			k.among("released", released, is)
+		}
+		k.is(k.r.TryAlone(k.Context(), claim.Events[0]), almanac.ErrLeaseLost)
+	},
 	"ReleaseExpired/ignores leases in force": func(k *kit) {
 		e := k.newClaimed()
 		k.same("released", len(k.releaseExpired(10)), 0)

@@ -317,7 +317,7 @@ func (k *kit) release(token uuid.UUID) []almanac.Event {
 
 func (k *kit) releaseExpired(limit int) []almanac.Event {
 	k.Helper()
-	return must(k.r.ReleaseExpired(k.Context(), limit))(k)
+	return must(k.r.ReleaseExpired(k.Context(), limit, 1000))(k)
 }
 
 // crash claims n events with a lease of a microsecond and waits until they are released.
@@ -332,7 +332,7 @@ func (k *kit) expire(n, limit int) (released []almanac.Event) {
 	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
 	defer cancel()
 	for len(released) < n {
-		events := must(k.r.ReleaseExpired(ctx, limit))(k)
+		events := must(k.r.ReleaseExpired(ctx, limit, 1000))(k)
 		released = append(released, events...)
 	}
 	return released

@@ -25,7 +25,7 @@ func TestMessageWhoseLeaseWasLostIsNotDelivered(t *testing.T) {
 	events, stop := s.publish(2)
 	stop()
 	s.expire()
-	released, err := s.store.ReleaseExpired(t.Context(), 10)
+	released, err := s.store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
 	require.NotEmpty(t, released)
 

@@ -1,16 +1,17 @@
 -- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
 -- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
 -- not begun, so no attempt is counted. A row that another program has put into the queue for the event is replaced: see claim.sql.
---   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due,
---   or NULL)
---   @crashes integer (to add to crash_count) · @reason text (why the events are released) · @deleted text (why events of a deleted
+--   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] · @alone uuid[] (parallel; since when the lease may hold events that
+--   are not due, or NULL; the event of the lease that was tried alone, or NULL)
+--   @crashes integer (to add to crash_count) · @most integer (beyond that, only to that of an event that was tried alone)
+--   @reason text (why the events are released) · @deleted text (why events of a deleted
 --   user end)
 -- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (
-    SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
+    SELECT s.*, n.token, coalesce(n.alone = s.event_id, false) OR s.crash_count < @most::integer AS counts, u.deleted_at IS NOT NULL AS over,
         CASE WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since
             AND clock_timestamp() < greatest(s.target_timestamp_utc, s.ready_at) THEN 0 ELSE 1 END AS begun
-    FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[]) AS n (id, token, ahead_since)
+    FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[], @alone::uuid[]) AS n (id, token, ahead_since, alone)
     JOIN :"schema".series s ON s.id = n.id
     JOIN :"schema".users u ON u.id = s.user_id
 ), changed AS (
@@ -24,7 +25,7 @@ WITH held AS MATERIALIZED (
         used_others = CASE WHEN held.over THEN :used_others ELSE s.used_others END,
         last_error = CASE WHEN held.begun = 1 THEN @reason::text ELSE s.last_error END,
         claim_count = s.claim_count + held.begun,
-        crash_count = s.crash_count + @crashes::integer * held.begun,
+        crash_count = s.crash_count + CASE WHEN held.counts THEN @crashes::integer * held.begun ELSE 0 END,
         version = s.version + 2, updated_at = clock_timestamp()
     FROM held
     WHERE s.id = held.id

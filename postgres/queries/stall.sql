@@ -3,7 +3,7 @@
 --   @retry_at timestamptz[]
 -- A series that has an open event, or has used up another key, has not stalled and is left out. The transaction has locked the series.
 INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_unit, used_key, last_error, failures, since, retry_at)
-SELECT s.id, s.user_id, s.event_type, s.used_unit, s.used_key, n.last_error, n.failures, n.since, n.retry_at
+SELECT s.id, s.user_id, s.event_type, s.used_unit, s.used_key, nullif(n.last_error, ''), n.failures, n.since, n.retry_at
 FROM unnest(
     @series::bigint[], @units::text[], @keys::text[], @errors::text[], @failures::integer[], @since::timestamptz[], @retry_at::timestamptz[]
 ) AS n (series_id, used_unit, used_key, last_error, failures, since, retry_at)

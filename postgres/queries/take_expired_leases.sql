@@ -18,7 +18,7 @@ WITH early AS (
     FROM early
     WHERE l.token = early.token
 ), expired AS MATERIALIZED (
-    SELECT x.token, x.expires_at, x.series_ids, x.event_ids, x.versions, x.ahead_since
+    SELECT x.token, x.expires_at, x.series_ids, x.event_ids, x.versions, x.ahead_since, x.alone
     FROM :"schema".leases x
     WHERE x.expires_at < coalesce(@before::timestamptz, clock_timestamp())
     ORDER BY x.expires_at, x.token
@@ -29,6 +29,6 @@ WITH early AS (
         - sum(pg_catalog.cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
     FROM expired e
 )
-SELECT clock_timestamp(), c.token, c.series_ids[1:c.room], c.event_ids[1:c.room], c.versions[1:c.room], c.ahead_since
+SELECT clock_timestamp(), c.token, c.series_ids[1:c.room], c.event_ids[1:c.room], c.versions[1:c.room], c.ahead_since, c.alone
 FROM counted c
 WHERE c.room > 0

@@ -2,7 +2,7 @@
 --   @token uuid
 -- Locks the lease.
 -- Returns the clock and the lease, or no row.
-SELECT clock_timestamp(), l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since
+SELECT clock_timestamp(), l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since, l.alone
 FROM :"schema".leases l
 WHERE l.token = @token
 FOR UPDATE
