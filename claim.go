@@ -31,23 +31,20 @@ type ClaimRepository interface {
 	// The same call may be repeated: an outcome that was stored before has the same result.
 	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
 
-	// Release releases the events that are still held under a token, as after a shutdown
-	// or after a claim whose answer was lost, and returns them. An event that another
-	// transaction has locked stays under the token. The token's lease counts as expired
-	// from then on. The same holds for an event that cannot be stored: Release returns the
-	// others, and an error.
+	// Release releases the events that are still held under a token, as after a shutdown or after a
+	// claim whose answer was lost, and returns them. An event that another transaction has locked
+	// stays under the token. The token's lease counts as expired from then on. The same holds for
+	// an event that cannot be stored: Release returns the others, and an error.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
-	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
-	// returns them. It returns no events if there are no more. An event that another
-	// transaction has locked stays under its lease until the next call. If the clock was
-	// set back, a lease lasts its full duration from then on, unless it is renewed. An event
-	// that cannot be stored stays under its lease, too. ReleaseExpired returns the others,
-	// and an error. Each release counts as a crash of the event, but beyond most crashes only if
-	// the event was tried alone (see TryAlone).
-	// ReleaseExpired also removes deleted users without events in flight, and deletes
-	// tokens without events. A call that returns limit events may leave both to the next
-	// call.
+	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and returns
+	// them. It returns no events if there are no more. An event that another transaction has locked
+	// stays under its lease until the next call. If the clock was set back, a lease lasts its full
+	// duration from then on, unless it is renewed. An event that cannot be stored stays under its
+	// lease, too. ReleaseExpired returns the others, and an error. Each release counts as a crash
+	// of the event, but beyond most crashes only if the event was tried alone (see TryAlone).
+	// ReleaseExpired also removes deleted users without events in flight, and deletes tokens
+	// without events. A call that returns limit events may leave both to the next call.
 	ReleaseExpired(ctx context.Context, limit, most int) ([]Event, error)
 
 	// TryAlone stores that the holder of an event begins an attempt at it, and at no other event
@@ -56,14 +53,13 @@ type ClaimRepository interface {
 	// the lease does not hold the event any more.
 	TryAlone(ctx context.Context, e Event) error
 
-	// Confirm confirms, at their instants, that events which were claimed ahead are still
-	// held (see [WithLookAhead]). An event that was claimed ahead (see
-	// [ClaimRequest].Ahead) is PROCESSING, but has not started. Until its instant, an edit or
-	// a deletion of its user treats the event as pending and can change or delete it. An
-	// edit that leaves the event unchanged returns it to the queue. If the event is
-	// released, or its lease expires, before it starts, its counters are as before the
-	// claim. The holder must call Confirm at the instant, and must not start the event
-	// before the answer. From the instant on, the event is in flight like any other.
+	// Confirm confirms, at their instants, that events which were claimed ahead are still held (see
+	// [WithLookAhead]). An event that was claimed ahead (see [ClaimRequest].Ahead) is PROCESSING,
+	// but has not started. Until its instant, an edit or a deletion of its user treats the event as
+	// pending and can change or delete it. An edit that leaves the event unchanged returns it to
+	// the queue. If the event is released, or its lease expires, before it starts, its counters are
+	// as before the claim. The holder must call Confirm at the instant, and must not start the
+	// event before the answer. From the instant on, the event is in flight like any other.
 	//
 	// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and Return
 	// return an error that matches [errors.ErrUnsupported], and a Scheduler never calls them.
@@ -74,20 +70,18 @@ type ClaimRepository interface {
 	// latest claim can be held. Confirm changes nothing and waits for no lock.
 	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
 
-	// Return releases those of the events that are still held as they were claimed, as
-	// after a shutdown, and returns them. It waits for no lock: an event that another
-	// transaction has locked is left for the next [ClaimRepository].ReleaseExpired after it is
-	// unlocked. Other events under the same tokens stay claimed. A token that holds no
-	// more events is deleted.
+	// Return releases those of the events that are still held as they were claimed, as after a
+	// shutdown, and returns them. It waits for no lock: an event that another transaction has
+	// locked is left for the next [ClaimRepository].ReleaseExpired after it is unlocked. Other
+	// events under the same tokens stay claimed. A token that holds no more events is deleted.
 	Return(ctx context.Context, events []Event) ([]Event, error)
 
-	// LeaseEach gives each of the events a lease of its own, with a new token, for the
-	// given time from now. It takes the events that are still held as they were claimed,
-	// and returns them with their new tokens, in the order of the list. The old token
-	// still holds the other events of its claim. From then on each event is renewed,
-	// settled and released independently. If several calls name the same event, only one
-	// of them gets it. Owner is as in a [ClaimRequest]. The result has the users as they are
-	// now, without those who were deleted since the claim.
+	// LeaseEach gives each of the events a lease of its own, with a new token, for the given time
+	// from now. It takes the events that are still held as they were claimed, and returns them with
+	// their new tokens, in the order of the list. The old token still holds the other events of its
+	// claim. From then on each event is renewed, settled and released independently. If several
+	// calls name the same event, only one of them gets it. Owner is as in a [ClaimRequest]. The
+	// result has the users as they are now, without those who were deleted since the claim.
 	//
 	// LeaseEach is no transition: versions and counters stay. After an error, the caller
 	// does not know which tokens the events have. New tokens that were not returned

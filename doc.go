@@ -4,11 +4,10 @@
 //
 // # How it works
 //
-// The host application gives the library users ([Profile]) and one handler for each type
-// of event ([EventHandler]), such as the ready-made [Birthday]. A handler returns wall
-// times. The library resolves each wall time to an instant ([calendar.Timezone.Resolve]).
-// It stores one pending event for each user and type (or several, see [MultiSeries]), and
-// delivers each event at its instant:
+// The host application gives the library users ([Profile]) and one handler for each type of event
+// ([EventHandler]), such as the ready-made [Birthday]. A handler returns wall times. The library
+// resolves each wall time to an instant ([calendar.Timezone.Resolve]). It stores one pending event
+// for each user and type (or several, see [MultiSeries]), and delivers each event at its instant:
 //
 //	plan ──▶ store ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ notify
 //	  ▲                                                  │

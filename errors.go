@@ -157,9 +157,8 @@ func (e *InvalidDateOfBirthError) Is(target error) bool {
 	return target == ErrInvalidDateOfBirth || e.Future && target == ErrDateOfBirthInFuture
 }
 
-// MaxRetriesExceededError says that an event has no attempts left. [AttemptsLeft] returns
-// it. When the last attempt of an event fails, the event is FAILED with the reason of
-// that attempt instead.
+// MaxRetriesExceededError says that an event has no attempts left. [AttemptsLeft] returns it. When
+// the last attempt of an event fails, the event is FAILED with the reason of that attempt instead.
 type MaxRetriesExceededError struct {
 	EventID uuid.UUID
 	Failed  int // how many attempts have failed
@@ -282,10 +281,9 @@ type retryAfterError struct {
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
 
-// Snooze returns an error with which a delivery postpones its event by d, at least one
-// second. No attempt is counted, so an event can be postponed any number of times. The
-// reason is for operators, and can be empty. [CatchUp].SkipOlder still applies, counted
-// from the event's instant.
+// Snooze returns an error with which a delivery postpones its event by d, at least one second. No
+// attempt is counted, so an event can be postponed any number of times. The reason is for
+// operators, and can be empty. [CatchUp].SkipOlder still applies, counted from the event's instant.
 func Snooze(d time.Duration, reason string) error {
 	return &snoozeError{max(d, time.Second), reason}
 }

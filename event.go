@@ -349,11 +349,10 @@ func (e Event) become(to Status) (Event, error) {
 	return e, nil
 }
 
-// CheckChange checks a change of a stored event. Every [Repository] must call it. The
-// status must take an allowed step, or stay PENDING. The identity of the event never
-// changes, and its instant and payload stay from the first claim on. In a change from
-// PENDING to PENDING, the counters cannot change, and of an event that was ever claimed
-// only AvailableAt can.
+// CheckChange checks a change of a stored event. Every [Repository] must call it. The status must
+// take an allowed step, or stay PENDING. The identity of the event never changes, and its instant
+// and payload stay from the first claim on. In a change from PENDING to PENDING, the counters
+// cannot change, and of an event that was ever claimed only AvailableAt can.
 func CheckChange(from, to Event) error {
 	stays := from.Status == Pending && to.Status == Pending && from.ClaimCount == to.ClaimCount
 	rescheduled := stays && from.ClaimCount == 0

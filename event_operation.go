@@ -137,14 +137,12 @@ const maxPrincipal = 200
 // principal is the key of a principal in a context.
 type principal struct{}
 
-// WithPrincipal returns a context for changes that a person asks for, such as an operator.
-// Package postgres writes the name into the audit trail, with every step that a call with
-// the context makes (see ops.AuditStep). The name is what the program says. The database
-// does not check it.
+// WithPrincipal returns a context for changes that a person asks for, such as an operator. Package
+// postgres writes the name into the audit trail, with every step that a call with the context makes
+// (see ops.AuditStep). The name is what the program says. The database does not check it.
 //
-// At most 200 bytes of the name are kept. NUL, and bytes that are no valid UTF-8, are
-// replaced by U+FFFD. The default is no principal. An empty name means none, also if ctx
-// has a principal.
+// At most 200 bytes of the name are kept. NUL, and bytes that are no valid UTF-8, are replaced by
+// U+FFFD. The default is no principal. An empty name means none, also if ctx has a principal.
 func WithPrincipal(ctx context.Context, name string) context.Context {
 	name = storableText(name)
 	if cut := maxPrincipal; len(name) > cut {

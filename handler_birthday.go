@@ -111,10 +111,9 @@ func (b Birthday) Channel(Event) Channel { return orElse(b.Via, ChannelWebhook) 
 // TypeAnniversary is the default event type of [Anniversary].
 const TypeAnniversary = "ANNIVERSARY"
 
-// Anniversary is the ready-made handler for a date that returns every year, such as a
-// hire date. The first anniversary is one year after the date. The zero Anniversary takes
-// the date from the user's attribute "anniversary" and delivers at 09:00 in the user's
-// zone, by webhook.
+// Anniversary is the ready-made handler for a date that returns every year, such as a hire date.
+// The first anniversary is one year after the date. The zero Anniversary takes the date from the
+// user's attribute "anniversary" and delivers at 09:00 in the user's zone, by webhook.
 //
 // The occurrence key is the year. Use two handlers with two types for two kinds of anniversary.
 type Anniversary struct {
@@ -242,9 +241,8 @@ func (a announcer) outside(r calendar.Recurrence) calendar.Recurrence {
 // maxDaysBefore keeps an announcement after the anniversary of the year before.
 const maxDaysBefore = 364
 
-// next returns the first occurrence strictly after the given instant. It leaves out an
-// announcement that would not come before what it announces. That happens where clocks
-// skip a whole day.
+// next returns the first occurrence strictly after the given instant. It leaves out an announcement
+// that would not come before what it announces. That happens where clocks skip a whole day.
 func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurrence, error) {
 	if a.days == 0 {
 		return calendar.Next(a.outside(a.of), z, a.policies, after)

@@ -16,10 +16,9 @@ import (
 // TypeReminder is the default event type of [Reminder].
 const TypeReminder = "REMINDER"
 
-// Reminder is the ready-made handler for the appointments of users, up to 100 for each
-// user. Each appointment happens once and has a name. Two appointments at the same
-// instant are two events. The zero Reminder takes the appointments from the user's
-// attribute "reminders", an object by name,
+// Reminder is the ready-made handler for the appointments of users, up to 100 for each user. Each
+// appointment happens once and has a name. Two appointments at the same instant are two events. The
+// zero Reminder takes the appointments from the user's attribute "reminders", an object by name,
 //
 //	{"reminders": {"dentist": {"at": "2027-03-15T09:00:00", "message": "Brush your teeth"}}}
 //

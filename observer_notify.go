@@ -25,9 +25,8 @@ func (s *scheduler) notifyEach(ctx context.Context, count int, notice func(i int
 	s.observe(ctx, n*count, func(i int) { s.observers[i%n].Observe(ctx, notice(i/n)) })
 }
 
-// observe calls the observers, each call numbered from 0. An observer that fails or blocks
-// must not affect a change that is already stored. The i-th call is for the observer i
-// modulo their number.
+// observe calls the observers, each call numbered from 0. An observer that fails or blocks must not
+// affect a change that is already stored. The i-th call is for the observer i modulo their number.
 func (s *scheduler) observe(ctx context.Context, calls int, observe func(i int)) {
 	errs := isolate.Run(s.running.host, isolate.Calls[error]{
 		N:    calls,

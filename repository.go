@@ -79,23 +79,21 @@ type EventRepository interface {
 	// rescheduled between two pages is neither left out nor repeated. With [NextFirst], an
 	// event that is rescheduled or released between two pages can be left out or repeated.
 	//
-	// A program that continues from the last event it has seen finds events that are
-	// created later. Two kinds of events can appear after others with greater ids. The
-	// first are events of a transaction that commits late. The second are successors that
-	// are due within ten minutes of their creation. Their ids can be up to ten minutes
-	// old, and older if they are overdue when they are stored. To find these too, read
-	// again from a cursor that is ten minutes old.
+	// A program that continues from the last event it has seen finds events that are created later.
+	// Two kinds of events can appear after others with greater ids. The first are events of a
+	// transaction that commits late. The second are successors that are due within ten minutes of
+	// their creation. Their ids can be up to ten minutes old, and older if they are overdue when
+	// they are stored. To find these too, read again from a cursor that is ten minutes old.
 	Find(ctx context.Context, spec Spec, page Page) (List[Event], error)
 
 	// Count returns how many events match spec.
 	Count(ctx context.Context, spec Spec) (int, error)
 
-	// Update replaces a stored event if it has the expected version, and returns it as
-	// stored, at expected + 1. The error is an [*OptimisticLockError] if the event has
-	// another version. It is a [*NotFoundError] if the event does not exist, or if it
-	// would be PENDING again and its user was deleted. It is the error of [CheckChange]
-	// if the change is not allowed. An event that becomes PROCESSING this way is leased
-	// for one minute.
+	// Update replaces a stored event if it has the expected version, and returns it as stored, at
+	// expected + 1. The error is an [*OptimisticLockError] if the event has another version. It is
+	// a [*NotFoundError] if the event does not exist, or if it would be PENDING again and its user
+	// was deleted. It is the error of [CheckChange] if the change is not allowed. An event that
+	// becomes PROCESSING this way is leased for one minute.
 	Update(ctx context.Context, e Event, expected int) (Event, error)
 
 	// Missed counts the events of the given types that have been ready to be claimed for
@@ -117,13 +115,12 @@ type EventRepository interface {
 	// before it when it was created, because the idempotency key hashes that instant. Events
 	// that were created after the instant are not read.
 	//
-	// The last deleted event with an idempotency key frees the key. From then on, an event
-	// that is planned for an instant before that one takes the long form of its key, because
-	// the short form may have been used. Used occurrence keys stay used, so no pruned event
-	// is repeated. Prune returns how many events were deleted, and the cursor of the next page. The
-	// cursor is empty after the last page. If an event of the page cannot be deleted, Prune
-	// deletes the others and returns the cursor with an error. After any other error the
-	// cursor is empty.
+	// The last deleted event with an idempotency key frees the key. From then on, an event that is
+	// planned for an instant before that one takes the long form of its key, because the short form
+	// may have been used. Used occurrence keys stay used, so no pruned event is repeated. Prune
+	// returns how many events were deleted, and the cursor of the next page. The cursor is empty
+	// after the last page. If an event of the page cannot be deleted, Prune deletes the others and
+	// returns the cursor with an error. After any other error the cursor is empty.
 	Prune(ctx context.Context, before time.Time, page Page) (deleted int, next Cursor, err error)
 }
 
@@ -135,22 +132,20 @@ type MaintenanceRepository interface {
 	// and locks them against edits. It calls plan with these users, and stores the events
 	// that plan returns. [UserSeries].Stalled has the series, and Used their used keys.
 	//
-	// Then the series of these users have stalled no longer, even if no event was stored.
-	// The series that plan returns in again have stalled further, with the new Error,
-	// Failures and RetryAt. If an event of a user cannot be stored, or that takes too long, no
-	// event of the user is stored, and all these series of the user have stalled further
-	// ([StalledSeries].Again). Locked
-	// users and series are left out and stay as they are.
+	// Then the series of these users have stalled no longer, even if no event was stored. The
+	// series that plan returns in again have stalled further, with the new Error, Failures and
+	// RetryAt. If an event of a user cannot be stored, or that takes too long, no event of the user
+	// is stored, and all these series of the user have stalled further ([StalledSeries].Again).
+	// Locked users and series are left out and stay as they are.
 	//
 	// AddSuccessors returns an error of plan unchanged. With an error, the result has what was
 	// stored before it. Plan must be quick and must not use the repository. It can be called
 	// again, also for some of the users.
 	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
 
-	// Stalled returns up to limit stalled series of a user, or of all users if the id is
-	// zero: by type in alphabetical order, then the next attempt first. The limit is 1 to
-	// 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Stalled changes
-	// nothing and locks nothing.
+	// Stalled returns up to limit stalled series of a user, or of all users if the id is zero: by
+	// type in alphabetical order, then the next attempt first. The limit is 1 to 1,000. Zero means
+	// 1,000. Any other limit is a [*ValidationError]. Stalled changes nothing and locks nothing.
 	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]StalledSeries, error)
 
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
@@ -163,11 +158,10 @@ type MaintenanceRepository interface {
 	// nothing. Edit must be quick and must not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRecord, error)) error
 
-	// MoveEvents stores another instant for each of the events, with the version raised
-	// by one, and returns the events that it stored. It leaves out events that are not
-	// PENDING, were claimed before, have another version, or are locked. If an event cannot
-	// be stored, MoveEvents stores the others and returns them with an error. MoveEvents
-	// waits for no lock.
+	// MoveEvents stores another instant for each of the events, with the version raised by one, and
+	// returns the events that it stored. It leaves out events that are not PENDING, were claimed
+	// before, have another version, or are locked. If an event cannot be stored, MoveEvents stores
+	// the others and returns them with an error. MoveEvents waits for no lock.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 
 	// Pause stores that a type is paused, unless it is paused already. Claim and Until leave
@@ -187,9 +181,8 @@ type ZoneBook struct {
 	// Rules are the rules that stored instants follow, in alphabetical order of zones.
 	Rules []ZoneRecord
 	// Marks are other rules by which pending events were planned, without repetition, in
-	// alphabetical order of zones. A mark becomes visible together with the events that
-	// have it as their [Event].PlannedBy. It stays until an edit that received it stores
-	// rules of its zone.
+	// alphabetical order of zones. A mark becomes visible together with the events that have it as
+	// their [Event].PlannedBy. It stays until an edit that received it stores rules of its zone.
 	Marks []calendar.ZoneRules
 	// Now is the repository's clock, UTC.
 	Now time.Time

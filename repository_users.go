@@ -26,9 +26,8 @@ type UserRepository interface {
 	// [*ExternalIDTakenError] if only the external id is taken, also by an earlier user of
 	// the list who is stored. A deleted user has no external id any more.
 	//
-	// If the call fails, it returns the results of the first users of the list, as far as
-	// they are known. It is unknown whether the other users were stored. The same call
-	// may be repeated.
+	// If the call fails, it returns the results of the first users of the list, as far as they are
+	// known. It is unknown whether the other users were stored. The same call may be repeated.
 	CreateUsers(ctx context.Context, users []UserWithEvents) ([]CreateUserResult, error)
 
 	// User returns a user, or a [*NotFoundError].
@@ -58,11 +57,10 @@ type UserRepository interface {
 	// user has the external id "".
 	UserByExternalID(ctx context.Context, externalID string) (User, error)
 
-	// FindUsers returns a page of the users whom the filter selects, without deleted
-	// users. With a name the order is that of the matching names without case, byte by
-	// byte, otherwise that of the ids. A user who is renamed between two pages can be left
-	// out or repeated. The error is a [*ValidationError] if the page or the
-	// filter is invalid.
+	// FindUsers returns a page of the users whom the filter selects, without deleted users. With a
+	// name the order is that of the matching names without case, byte by byte, otherwise that of
+	// the ids. A user who is renamed between two pages can be left out or repeated. The error is a
+	// [*ValidationError] if the page or the filter is invalid.
 	FindUsers(ctx context.Context, filter UserFilter, page Page) (List[User], error)
 
 	// AddEvents stores events of one type for a page of the users, in order of their ids.
@@ -190,10 +188,9 @@ func (r Roster) open() map[Series]string {
 type Edit struct {
 	User *User // the changed user, with its version raised by one; nil leaves the user unchanged
 
-	// Changed are PENDING events of the roster in their new form, with their versions
-	// raised by one. An event can have another instant, be available at another time, or
-	// be CANCELLED. The events are changed before new events are stored, so a new event
-	// can succeed a cancelled one.
+	// Changed are PENDING events of the roster in their new form, with their versions raised by
+	// one. An event can have another instant, be available at another time, or be CANCELLED. The
+	// events are changed before new events are stored, so a new event can succeed a cancelled one.
 	Changed []Event
 
 	// New are events to store, planned or returned by [Event.Requeue]. An event is not

@@ -52,9 +52,8 @@ const (
 
 func (l *lead) get() time.Duration { return time.Duration(l.Load()) }
 
-// learn adjusts the lead after a query that arrived late after its instant, or early if
-// late is negative. The steps are small, because the next queries are already sent with
-// the old lead.
+// learn adjusts the lead after a query that arrived late after its instant, or early if late is
+// negative. The steps are small, because the next queries are already sent with the old lead.
 func (l *lead) learn(late time.Duration) {
 	switch now := l.get(); {
 	case late < 0:

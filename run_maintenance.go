@@ -64,9 +64,8 @@ func (w *worker) prune(ctx context.Context) error {
 	return failed
 }
 
-// zoneFollower is the maintenance task that keeps events in line with zone data. It
-// notices when the program's zone data is replaced, and when programs with other zone
-// data plan events.
+// zoneFollower is the maintenance task that keeps events in line with zone data. It notices when
+// the program's zone data is replaced, and when programs with other zone data plan events.
 type zoneFollower struct {
 	*scheduler
 	checked time.Time            // when zone data was last loaded, by the repository's clock

@@ -21,11 +21,10 @@ type RunOnceOptions struct {
 	// tried again in the same pass counts again. Zero means 10,000.
 	Limit int
 
-	// Within is how long the pass claims events. It must not be negative. Zero means one
-	// minute. Deliveries that are under way at the end may continue for as long as
-	// [WithDrain] says. Longer deliveries are cancelled, and their events are released.
-	// Storing the last outcomes takes a few moments more, and at most one lease (see
-	// [WithLease]).
+	// Within is how long the pass claims events. It must not be negative. Zero means one minute.
+	// Deliveries that are under way at the end may continue for as long as [WithDrain] says. Longer
+	// deliveries are cancelled, and their events are released. Storing the last outcomes takes a
+	// few moments more, and at most one lease (see [WithLease]).
 	Within time.Duration
 
 	// Prune deletes ended events as [WithRetention] says, after the deliveries. It reads
@@ -37,8 +36,7 @@ type RunOnceOptions struct {
 // RunOnceResult counts what one pass did. Claimed is the sum of Completed, Failed,
 // Cancelled, Retried, Released and Unstored.
 type RunOnceResult struct {
-	// Claimed is how many events were claimed. An event that was claimed twice counts
-	// twice.
+	// Claimed is how many events were claimed. An event that was claimed twice counts twice.
 	Claimed int
 	// Completed is how many events were delivered.
 	Completed int
@@ -46,8 +44,7 @@ type RunOnceResult struct {
 	Failed int
 	// Cancelled is how many events were called off, because their delivery was [NotOwed].
 	Cancelled int
-	// Retried is how many events were released after a failure or a snooze, to be tried
-	// again.
+	// Retried is how many events were released after a failure or a snooze, to be tried again.
 	Retried int
 	// Released is how many events were released because the pass ended before their
 	// delivery. No attempt of these events is counted.
@@ -247,8 +244,7 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	return errors.Join(errs...)
 }
 
-// unlessOver returns err, or nil if the time of the pass is over: the next pass continues
-// the work.
+// unlessOver returns err, or nil if the time of the pass is over: the next pass continues the work.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -302,9 +302,8 @@ func (s *scheduler) planUsers(ctx context.Context, b batch, now time.Time, zones
 	return users, positions, refused
 }
 
-// withSlot takes a slot and calls use. It returns the cause of ctx if ctx is done before
-// that. A call that has begun is not cancelled, because the result of a cancelled call
-// would be unknown.
+// withSlot takes a slot and calls use. It returns the cause of ctx if ctx is done before that. A
+// call that has begun is not cancelled, because the result of a cancelled call would be unknown.
 func withSlot[T any](ctx context.Context, slots chan struct{}, use func(context.Context) (T, error)) (T, error) {
 	select {
 	case slots <- struct{}{}:

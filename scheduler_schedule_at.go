@@ -31,9 +31,8 @@ type ScheduleAtOptions struct {
 	// Key names the event, in 1 to 90 bytes. Empty means the wall time in the form
 	// 2006-01-02T15:04:05, which allows one event of the type at that time.
 	Key string
-	// Payload is the JSON value to deliver, at most 64 KiB as [EventHandler].Payload. Nil
-	// means the payload that the handler makes from the user and an [Occurrence] with this
-	// key.
+	// Payload is the JSON value to deliver, at most 64 KiB as [EventHandler].Payload. Nil means the
+	// payload that the handler makes from the user and an [Occurrence] with this key.
 	Payload json.RawMessage
 	// Policies say what happens if clocks skip the wall time or show it twice. The zero
 	// Policies mean the defaults: forward and first.
@@ -140,8 +139,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 // with twice as many takes less than the default timeout.
 const maxOpen = 10000
 
-// lastEnded returns the newest event that matches spec and for which named is true, or
-// nil.
+// lastEnded returns the newest event that matches spec and for which named is true, or nil.
 func (s *scheduler) lastEnded(ctx context.Context, spec Spec, named func(Event) bool) (*Event, error) {
 	var last *Event
 	for page := (Page{Limit: maxPage}); ; {

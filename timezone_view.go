@@ -14,9 +14,8 @@ const (
 	// zoneLook is how often a planning program reads which rules the repository follows,
 	// and how often a running program reads the marks.
 	zoneLook = time.Minute
-	// zoneStale is the age from which on a zoneView is not used any more. Then all
-	// planned events are marked. Together with the time from planning to commit it must
-	// stay below recheckGrace.
+	// zoneStale is the age from which on a zoneView is not used any more. Then all planned events
+	// are marked. Together with the time from planning to commit it must stay below recheckGrace.
 	zoneStale = 5 * time.Minute
 )
 

@@ -15,11 +15,10 @@ import (
 	"github.com/almanac-go/almanac/internal/profile"
 )
 
-// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01, or a day
-// of the year if the year is not known. [NewUser] checks that the date is not in the
-// future, which depends on the user's zone. Values are comparable with ==. The zero
-// DateOfBirth means that the date is not known. NewUser accepts it, and a date without a
-// year, only with [WithOptionalProfile].
+// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01, or a day of the
+// year if the year is not known. [NewUser] checks that the date is not in the future, which depends
+// on the user's zone. Values are comparable with ==. The zero DateOfBirth means that the date is
+// not known. NewUser accepts it, and a date without a year, only with [WithOptionalProfile].
 type DateOfBirth struct{ date calendar.Date }
 
 // earliestBirth is before the birth of anyone alive; an earlier date is a typing error.
@@ -121,11 +120,10 @@ type Profile struct {
 	// comment. It may have characters beyond ASCII (RFC 6532). It is stored as given,
 	// and need not be unique. The default is "", no address.
 	Email string
-	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of
-	// printable characters, without a space at an end. It is compared byte by byte. No two
-	// users have the same external id; the error for the second is an
-	// [*ExternalIDTakenError]. [UserRepository].UserByExternalID finds the user. The
-	// default is "", no external id.
+	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of printable
+	// characters, without a space at an end. It is compared byte by byte. No two users have the
+	// same external id; the error for the second is an [*ExternalIDTakenError].
+	// [UserRepository].UserByExternalID finds the user. The default is "", no external id.
 	ExternalID string
 	// OptOuts are what the user refuses from the beginning: at most 100, and the zero
 	// OptOut. The default is none.

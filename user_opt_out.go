@@ -150,11 +150,10 @@ func optOutsProblem(all []OptOut) string {
 	return ""
 }
 
-// quietUntil returns when the user of a late event may be disturbed again, if that is later
-// than now. The event is late if an attempt has failed or if it became ready longer ago
-// than the grace. An event that becomes ready after its instant, for example because its type is
-// spread, also counts as late if its instant is not in the quiet hours. See
-// docs/adr/0056-quiet-hours.md.
+// quietUntil returns when the user of a late event may be disturbed again, if that is later than
+// now. The event is late if an attempt has failed or if it became ready longer ago than the grace.
+// An event that becomes ready after its instant, for example because its type is spread, also
+// counts as late if its instant is not in the quiet hours. See docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
 	late := j.event.RetryCount > 0 || now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace
 	if s.quiet == nil || !late && j.event.ReadyAt.IsZero() || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {

@@ -126,11 +126,10 @@ func failureOf(err error) FailureCause {
 	}
 }
 
-// FirstAvailable returns the instant from which e could be delivered. That is Due, or
-// ReadyAt if it is set, or CreatedAt if e is detached (see
-// [Origin]) and was created after Due: a caller asked for the event when its instant had
-// passed. It is Due for an event that a handler planned, also if the plan came late, as
-// after a downtime.
+// FirstAvailable returns the instant from which e could be delivered. That is Due, or ReadyAt if it
+// is set, or CreatedAt if e is detached (see [Origin]) and was created after Due: a caller asked
+// for the event when its instant had passed. It is Due for an event that a handler planned, also if
+// the plan came late, as after a downtime.
 func (e Event) FirstAvailable() time.Time {
 	from := later(e.Due, e.ReadyAt)
 	if e.detached() {

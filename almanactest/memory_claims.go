@@ -152,9 +152,8 @@ func (r *Repository) TryAlone(ctx context.Context, e almanac.Event) error {
 	})
 }
 
-// moveEarlyLeases moves leases that begin in the future to now. They were written before
-// the clock was set back, and would otherwise hold their events until the clock reaches
-// that time again.
+// moveEarlyLeases moves leases that begin in the future to now. They were written before the clock
+// was set back, and would otherwise hold their events until the clock reaches that time again.
 func (s *state) moveEarlyLeases(now time.Time) {
 	for token, l := range s.leases {
 		if l.claimed.After(now) {

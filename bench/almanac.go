@@ -118,10 +118,9 @@ func almanacGOGC() system {
 	return s
 }
 
-// migrateAlmanac makes the tables, and brings them to where they are once a program
-// has run for a while: the zone rules are known, and no event is in doubt of them.
-// Otherwise a start looks at every pending event, and brings those to the second
-// whose instant no wall clock shows.
+// migrateAlmanac makes the tables, and brings them to where they are once a program has run for a
+// while: the zone rules are known, and no event is in doubt of them. Otherwise a start looks at
+// every pending event, and brings those to the second whose instant no wall clock shows.
 func migrateAlmanac(ctx context.Context, db database) error {
 	if err := postgres.Migrate(ctx, db.pool); err != nil {
 		return err
@@ -221,8 +220,7 @@ func (e hooks) options(options ...almanac.Option) []almanac.Option {
 // placeOf orders events as they were stored: an id begins with its millisecond.
 func placeOf(e almanac.Event) uint64 { return binary.BigEndian.Uint64(e.ID[:8]) }
 
-// appointment is the handler of an event at a single instant, which is an
-// attribute of the user.
+// appointment is the handler of an event at a single instant, which is an attribute of the user.
 type appointment struct{ almanac.Birthday }
 
 func (appointment) EventType() string { return "APPOINTMENT" }

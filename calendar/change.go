@@ -51,11 +51,10 @@ func (c Clock) short() string {
 }
 
 const (
-	// changeStride is how far apart a zone's offset is looked at in search of a
-	// change. Since 1850 no two changes of one zone were within four days of each
-	// other, so no pair hides between two looks. The bounds that the standard
-	// library gives for an offset are not used: at the ends of years beyond a file's
-	// last entry they are wrong (golang/go#81583).
+	// changeStride is how far apart a zone's offset is looked at in search of a change. Since 1850
+	// no two changes of one zone were within four days of each other, so no pair hides between two
+	// looks. The bounds that the standard library gives for an offset are not used: at the ends of
+	// years beyond a file's last entry they are wrong (golang/go#81583).
 	changeStride = 3 * 24 * 60 * 60
 	// changeHorizon bounds the search: a zone that keeps its offset for so long has
 	// no rule that would change it.

@@ -6,19 +6,17 @@ import (
 	"github.com/almanac-go/almanac/internal/cron"
 )
 
-// Cron is a recurrence by a cron expression, as in crontab(5), with an optional
-// field for seconds in front. It is evaluated on wall readings and resolved like
-// every other wall time; so "30 2 * * *" in a night without a half past two follows
-// the gap policy, and "0 * * * *" happens once when clocks show an hour twice. Make
-// it with [ParseCron]. Its keys are dates, or wall times where the expression can
-// happen more than once a day.
+// Cron is a recurrence by a cron expression, as in crontab(5), with an optional field for seconds
+// in front. It is evaluated on wall readings and resolved like every other wall time; so "30 2 * *
+// *" in a night without a half past two follows the gap policy, and "0 * * * *" happens once when
+// clocks show an hour twice. Make it with [ParseCron]. Its keys are dates, or wall times where the
+// expression can happen more than once a day.
 type Cron struct{ schedule cron.Schedule }
 
-// ParseCron reads an expression of five fields (minute, hour, day of the month, month, day of
-// the week) or six (second first), with lists, ranges, steps and English names, or one of
-// @yearly, @monthly, @weekly, @daily and @hourly. If both day fields are restricted, a day
-// that matches either of them counts. The error is an [*InvalidRecurrenceError] that names
-// every bad field.
+// ParseCron reads an expression of five fields (minute, hour, day of the month, month, day of the
+// week) or six (second first), with lists, ranges, steps and English names, or one of @yearly,
+// @monthly, @weekly, @daily and @hourly. If both day fields are restricted, a day that matches
+// either of them counts. The error is an [*InvalidRecurrenceError] that names every bad field.
 func ParseCron(text string) (Cron, error) {
 	schedule, err := cron.Parse(text)
 	if bad, ok := errors.AsType[*cron.Error](err); ok {

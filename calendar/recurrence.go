@@ -53,10 +53,9 @@ func (s Slot) keepingNominal() Slot {
 
 // Occurrence is a wall time that a recurrence yields, in a zone and by policies.
 type Occurrence struct {
-	// Key names the occurrence among those of its recurrence, for ever. It is a local name,
-	// such as "2027" for a birthday or "2027-03-15" for a daily digest, never an instant:
-	// no change of clocks, zone or rules changes it. Later occurrences have greater keys,
-	// compared byte by byte.
+	// Key names the occurrence among those of its recurrence, for ever. It is a local name, such as
+	// "2027" for a birthday or "2027-03-15" for a daily digest, never an instant: no change of
+	// clocks, zone or rules changes it. Later occurrences have greater keys, compared byte by byte.
 	Key string
 	// Unit is what Key names. The zero Unit, UnitText, is for keys of the host's own.
 	Unit Unit
@@ -101,9 +100,8 @@ func (o Occurrence) Resolve() (Resolution, error) {
 	return o.Zone.Resolve(o.Wall, o.Policies)
 }
 
-// maxSlots bounds how many slots Next passes over. It needs a handful, for it jumps
-// over what a change of clocks took; the rest is for rules of the host's that do
-// not get ahead.
+// maxSlots bounds how many slots Next passes over. It needs a handful, for it jumps over what a
+// change of clocks took; the rest is for rules of the host's that do not get ahead.
 const maxSlots = 1000
 
 // fewSlots is after how many of them Next has a counted rule written out. A rule for
@@ -120,11 +118,10 @@ const fewSlots = 8
 // runs once an hour, also in the night in which 02:00 moves to 03:00. Instants come in the
 // order of keys, and none comes twice.
 //
-// The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000 in UTC,
-// and [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of
-// [Timezone.Resolve]. So a recurrence ends without another error before a slot whose instant
-// Resolve refuses, such as 9999-12-31T23:30:00 in New York. The text of ErrNoOccurrence then
-// names the slot.
+// The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000 in UTC, and
+// [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of [Timezone.Resolve]. So a
+// recurrence ends without another error before a slot whose instant Resolve refuses, such as
+// 9999-12-31T23:30:00 in New York. The text of ErrNoOccurrence then names the slot.
 func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
 	return upcoming(r, z, p, after)
 }

@@ -43,8 +43,7 @@ func inZone(r Recurrence, z Timezone, p Policies) Recurrence {
 }
 
 // maxSkipped bounds how many slots a count passes over because clocks skip them: more than a day
-// has seconds, for clocks have skipped whole days. A rule can
-// have all its slots in gaps.
+// has seconds, for clocks have skipped whole days. A rule can have all its slots in gaps.
 const maxSkipped = 100_000
 
 // skips reports whether clocks in z skip a slot, and the policy lets it go by. The zero

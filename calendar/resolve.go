@@ -23,8 +23,7 @@ type Resolution struct {
 	// Moved is how much later than the requested wall time clocks show Instant. It is
 	// negative under [GapBackward], and zero unless the reading is never.
 	Moved time.Duration
-	// Change is the change of clocks that makes the reading never or twice; zero
-	// when it is once.
+	// Change is the change of clocks that makes the reading never or twice; zero when it is once.
 	Change Change
 }
 
@@ -32,9 +31,8 @@ type Resolution struct {
 // unless clocks skip that.
 func (r Resolution) Shown() WallTime { return WallTimeOf(r.Instant.Add(r.Offset)) }
 
-// Reason says in a few words of English how the instant was found: "exact",
-// "moved forward 60 min because clocks skip 02:00–03:00", "first of two showings:
-// clocks go back from 02:00 to 01:00".
+// Reason says in a few words of English how the instant was found: "exact", "moved forward 60 min
+// because clocks skip 02:00–03:00", "first of two showings: clocks go back from 02:00 to 01:00".
 func (r Resolution) Reason() string {
 	switch {
 	case r.Reading == ShownNever && r.Moved < 0:
@@ -71,9 +69,8 @@ const (
 
 // Resolve returns the instant at which clocks in z show w.
 //
-// This is the only place where a wall time becomes an instant. [time.Date] is no
-// substitute: in a gap or a fold it takes the earlier side in some zones and the
-// later in others.
+// This is the only place where a wall time becomes an instant. [time.Date] is no substitute: in a
+// gap or a fold it takes the earlier side in some zones and the later in others.
 //
 // With the default policies every valid wall time has an answer, but for a few hours at both
 // ends of the calendar. The error is a [*WallTimeError], which matches [ErrSkippedWallTime] or

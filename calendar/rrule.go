@@ -11,9 +11,8 @@ import (
 
 // RRule is a recurrence rule of RFC 5545 section 3.3.10, with the SKIP of RFC
 // 7529. It is evaluated on wall readings: a rule and its start know no zone, and
-// what it yields is resolved like every other wall time. Make it with
-// [ParseRRule]. Its keys are dates, "2027-03-15", or wall times where a rule can
-// happen more than once a day.
+// what it yields is resolved like every other wall time. Make it with [ParseRRule]. Its keys are
+// dates, "2027-03-15", or wall times where a rule can happen more than once a day.
 //
 // The leap day and month end policies do not apply: a day that a month lacks follows
 // SKIP, which is OMIT unless the rule says otherwise. RDATE and EXDATE are not part of a
@@ -51,12 +50,11 @@ import (
 //     their own year by INTERVAL and BYSETPOS.
 //   - A part may stand anywhere, FREQ too, and a list may name an entry twice.
 //
-// Of RFC 7529 it has SKIP for the Gregorian calendar. Any other RSCALE is refused, as
-// section 4 permits, and so are leap months such as BYMONTH=5L. SKIP moves a day that
-// BYMONTHDAY or the start names and the month lacks. SKIP does not move a day counted
-// from the end of the month, a day of the year or a numbered week: if the day does not
-// exist, it is left out. BYDAY is applied after the move. Days that are moved to the
-// same date are one slot.
+// Of RFC 7529 it has SKIP for the Gregorian calendar. Any other RSCALE is refused, as section 4
+// permits, and so are leap months such as BYMONTH=5L. SKIP moves a day that BYMONTHDAY or the start
+// names and the month lacks. SKIP does not move a day counted from the end of the month, a day of
+// the year or a numbered week: if the day does not exist, it is left out. BYDAY is applied after
+// the move. Days that are moved to the same date are one slot.
 type RRule struct {
 	rule  rrule.Rule
 	start WallTime

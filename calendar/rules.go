@@ -194,8 +194,7 @@ type pace struct {
 // maxEvery is longer than the calendar, in days.
 const maxEvery = 10_000_000
 
-// checkRule adds what can be wrong with any rule, and returns the step between two
-// of its periods.
+// checkRule adds what can be wrong with any rule, and returns the step between two of its periods.
 func checkRule(rule string, problems []string, at Clock, p pace) (step int, err error) {
 	if !at.Valid() {
 		problems = append(problems, fmt.Sprintf("no clock shows %s", at))
@@ -232,8 +231,7 @@ func dayNumber(d Date) int {
 	return int((WallTime{Date: d}.Labelled().Unix() - beginning) / secondsPerDay)
 }
 
-// firstDay returns the number of the first day, not before from, whose clock
-// reading comes after w.
+// firstDay returns the number of the first day, not before from, whose clock reading comes after w.
 func firstDay(w WallTime, at Clock, from Date) int {
 	day := 0
 	if w.Date.Year > 0 {

@@ -57,8 +57,7 @@ const (
 // place. For a name that Windows uses, such as "W. Europe Standard Time", it is the place
 // that the Unicode CLDR gives for it. For Local, localtime, posixrules and Factory there is no suggestion.
 //
-// Rules come from the program's own zone data, see [OwnZoneData], and are read
-// once for each name.
+// Rules come from the program's own zone data, see [OwnZoneData], and are read once for each name.
 func LoadTimezone(name string) (Timezone, error) { return OwnZoneData().Timezone(name) }
 
 // isMachines reports whether a name stands for whatever zone a machine is set to.
@@ -78,8 +77,7 @@ func StoredTimezone(name string) Timezone {
 	return z
 }
 
-// String returns the name that was given, in the database's spelling, or "" for
-// the zero Timezone.
+// String returns the name that was given, in the database's spelling, or "" for the zero Timezone.
 func (z Timezone) String() string {
 	if z.zone == nil {
 		return ""

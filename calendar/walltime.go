@@ -95,8 +95,7 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day)
 }
 
-// Clock is a reading of a 24-hour clock. Clocks are comparable with ==. The zero
-// Clock is midnight.
+// Clock is a reading of a 24-hour clock. Clocks are comparable with ==. The zero Clock is midnight.
 type Clock struct {
 	Hour   int // 0 to 23
 	Minute int // 0 to 59
@@ -186,9 +185,8 @@ func (w WallTime) Before(other WallTime) bool {
 	return w.Clock.Before(other.Clock)
 }
 
-// Labelled returns w with the label UTC: the form in which a wall time is
-// stored, compared and handed to calendar arithmetic. It is not the instant at
-// which any clock but one in UTC shows w.
+// Labelled returns w with the label UTC: the form in which a wall time is stored, compared and
+// handed to calendar arithmetic. It is not the instant at which any clock but one in UTC shows w.
 func (w WallTime) Labelled() time.Time {
 	return time.Date(w.Date.Year, w.Date.Month, w.Date.Day, w.Clock.Hour, w.Clock.Minute, w.Clock.Second, 0, time.UTC)
 }

@@ -58,10 +58,9 @@ func releaseOf(sources ...zoneinfo.Source) string {
 // read is an error. The next source is not tried, because it may have another release.
 func OwnZoneData() *ZoneData { return own }
 
-// OpenZoneData returns the rules in a directory of zone files, such as
-// /usr/share/zoneinfo, or in a zip file of them, such as the Go toolchain's
-// lib/time/zoneinfo.zip. A zone is read when it is first asked for. The error
-// matches [fs.ErrNotExist] when there is nothing at path.
+// OpenZoneData returns the rules in a directory of zone files, such as /usr/share/zoneinfo, or in a
+// zip file of them, such as the Go toolchain's lib/time/zoneinfo.zip. A zone is read when it is
+// first asked for. The error matches [fs.ErrNotExist] when there is nothing at path.
 func OpenZoneData(path string) (*ZoneData, error) {
 	d := &ZoneData{open: func() (zoneFiles, error) {
 		source, err := zoneinfo.Open(path)

@@ -58,10 +58,9 @@ func WithTrail(trail func(ctx context.Context, id uuid.UUID) ([]ops.AuditStep, e
 	return func(d *dashboard) { d.trail = trail }
 }
 
-// WithHealth replaces the conditions that the first page shows as the health of this
-// process. The function returns nil if all is well. The default is the Err of
-// [almanac.Health] of the scheduler. A program that only shows the dashboard and never
-// calls Run needs it.
+// WithHealth replaces the conditions that the first page shows as the health of this process. The
+// function returns nil if all is well. The default is the Err of [almanac.Health] of the scheduler.
+// A program that only shows the dashboard and never calls Run needs it.
 func WithHealth(health func(context.Context) error) Option {
 	return func(d *dashboard) { d.health = health }
 }

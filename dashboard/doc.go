@@ -24,7 +24,6 @@
 //
 // # Cost
 //
-// All viewers share one read of the numbers, at most once every five seconds, and only
-// while a page is open. Every list is in the order of an index. At most two calls of the
-// reader run at a time.
+// All viewers share one read of the numbers, at most once every five seconds, and only while a page
+// is open. Every list is in the order of an index. At most two calls of the reader run at a time.
 package dashboard

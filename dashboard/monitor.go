@@ -13,11 +13,10 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Monitor measures the deliveries of one process for the dashboard: how late they start,
-// how many there are, and which were just made. It keeps the last 24 hours, in at most
-// 700 kB for each event type, and nothing about users but ids. Give it to the
-// scheduler as an observer, and its Middleware to each deliverer. A Monitor is safe for
-// concurrent use. Make it with [NewMonitor].
+// Monitor measures the deliveries of one process for the dashboard: how late they start, how many
+// there are, and which were just made. It keeps the last 24 hours, in at most 700 kB for each event
+// type, and nothing about users but ids. Give it to the scheduler as an observer, and its
+// Middleware to each deliverer. A Monitor is safe for concurrent use. Make it with [NewMonitor].
 type Monitor struct {
 	now func() time.Time
 

@@ -276,12 +276,11 @@ func (d *dashboard) stopped(r *request, err error) string {
 	return p.detail
 }
 
-// operateUntil changes the events from a position on, in order of creation, until the last
-// one that was confirmed. Events that the operation itself stores come after that. So
-// neither they nor an event that was changed are taken twice, as they would be if each step
-// began with the first match. Events that were requeued before are left out and not counted,
-// as in the preview. Done means that no step is left. After an error, the next step begins
-// with the event that failed.
+// operateUntil changes the events from a position on, in order of creation, until the last one that
+// was confirmed. Events that the operation itself stores come after that. So neither they nor an
+// event that was changed are taken twice, as they would be if each step began with the first match.
+// Events that were requeued before are left out and not counted, as in the preview. Done means that
+// no step is left. After an error, the next step begins with the event that failed.
 func (d *dashboard) operateUntil(ctx context.Context, r *request, w operationWish, s *operationSteps) (refusals []refusal, done bool, err error) {
 	picked := append(almanac.And{almanac.InStatus(w.kind.of)}, w.filter...)
 	begin, logged := s.Tried, false

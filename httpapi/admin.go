@@ -14,11 +14,10 @@ type AdminReader interface {
 	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.List[almanac.User], error)
 }
 
-// NewAdmin returns the admin API as a handler, safe for concurrent use. It lists users and
-// events, and cancels, runs, requeues and pauses. [New] has none of these routes, so that no
-// public API gets them by an update. Mount the
-// admin API apart from it: on an address of its own, or under a prefix with
-// [http.StripPrefix].
+// NewAdmin returns the admin API as a handler, safe for concurrent use. It lists users and events,
+// and cancels, runs, requeues and pauses. [New] has none of these routes, so that no public API
+// gets them by an update. Mount the admin API apart from it: on an address of its own, or under a
+// prefix with [http.StripPrefix].
 //
 // The scheduler should have the handlers of the program that delivers. Without the handler
 // of a type, it can neither pause the type nor preview it, and it leaves the successors of

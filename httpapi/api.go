@@ -31,20 +31,18 @@ type Reader interface {
 // Option is a setting of the API.
 type Option func(*api)
 
-// WithLogger sets the logger: a line per request at Debug, and failures at Error with the
-// request id. Lines contain routes and ids, never names, bodies or queries. The default is
-// [slog.Default], taken when [New] or [NewAdmin] is called. A logger with
-// [slog.DiscardHandler] writes nothing.
+// WithLogger sets the logger: a line per request at Debug, and failures at Error with the request
+// id. Lines contain routes and ids, never names, bodies or queries. The default is [slog.Default],
+// taken when [New] or [NewAdmin] is called. A logger with [slog.DiscardHandler] writes nothing.
 func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
 
 // WithReadiness adds a condition to /readyz: while ready returns an error, the answer is
 // 503. The error is logged at Debug and not sent to the client.
 //
-// The conditions are checked at most once a second; in between, /readyz and /healthz repeat
-// their last answer. A program that is about to stop should report that here before it
-// stops accepting requests. A program that runs a scheduler should check its
-// [almanac.Health]. The function must be safe for concurrent use and must return when its
-// context ends, which is after two seconds.
+// The conditions are checked at most once a second; in between, /readyz and /healthz repeat their
+// last answer. A program that is about to stop should report that here before it stops accepting
+// requests. A program that runs a scheduler should check its [almanac.Health]. The function must be
+// safe for concurrent use and must return when its context ends, which is after two seconds.
 func WithReadiness(ready func(context.Context) error) Option {
 	return func(a *api) { a.ready = append(a.ready, ready) }
 }

@@ -28,13 +28,12 @@
 // from answers when the user has none. In every request, null or "" means none. If another
 // user has the externalId, the answer is 409 with the field in errors, and nothing is stored.
 //
-// A user may have attributes too, a JSON object of facts that handlers need. PUT
-// replaces the attributes as a whole. PATCH follows the rules of RFC 7396: it changes the
-// attributes that it names and removes those that it sets to null. Instants are RFC 3339
-// in UTC with milliseconds, as 2026-03-15T14:00:00.000Z; wall times carry no offset, as
-// 2026-03-15T09:00:00. Pass a nextCursor that is not null as cursor to get the next page.
-// Events are listed in order of creation; see [almanac.EventRepository] for what that
-// order promises to a program that follows a list.
+// A user may have attributes too, a JSON object of facts that handlers need. PUT replaces the
+// attributes as a whole. PATCH follows the rules of RFC 7396: it changes the attributes that it
+// names and removes those that it sets to null. Instants are RFC 3339 in UTC with milliseconds, as
+// 2026-03-15T14:00:00.000Z; wall times carry no offset, as 2026-03-15T09:00:00. Pass a nextCursor
+// that is not null as cursor to get the next page. Events are listed in order of creation; see
+// [almanac.EventRepository] for what that order promises to a program that follows a list.
 //
 // Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
 // a channel; {} means everything. Opt-in removes exactly that opt-out. Both can be
@@ -48,30 +47,27 @@
 // way have ended. With erase=now, all rows are deleted before the answer is sent, unless
 // there are too many; see [almanac.DeleteOptions].
 //
-// The [Authenticator] decides about requests to all routes except /healthz and /readyz.
-// These two repeat their last answer for a second. An authenticated request may do
-// everything, as suits a host's own programs, unless [WithAuthorization] restricts it.
-// [WithRate] and [WithLimit] limit requests. Under [NoAuthentication] only requests for
-// localhost and loopback addresses are answered, also on /healthz and /readyz; other
-// requests get a 421. The connection of a request with a chunked body is closed after the
-// answer: see [CloseAfterChunks].
+// The [Authenticator] decides about requests to all routes except /healthz and /readyz. These two
+// repeat their last answer for a second. An authenticated request may do everything, as suits a
+// host's own programs, unless [WithAuthorization] restricts it. [WithRate] and [WithLimit] limit
+// requests. Under [NoAuthentication] only requests for localhost and loopback addresses are
+// answered, also on /healthz and /readyz; other requests get a 421. The connection of a request
+// with a chunked body is closed after the answer: see [CloseAfterChunks].
 //
-// Errors are problem details of RFC 9457, as application/problem+json, with the request
-// id of the X-Request-Id header in requestId. Their type is about:blank and their title
-// says the status, except for the errors of three sections below. The errors that net/http
-// answers before it calls the handler, such as a 431 for a header that is too large, are
-// plain text. A path with empty or dotted segments is not found, like any unknown path,
-// and is not redirected.
+// Errors are problem details of RFC 9457, as application/problem+json, with the request id of the
+// X-Request-Id header in requestId. Their type is about:blank and their title says the status,
+// except for the errors of three sections below. The errors that net/http answers before it calls
+// the handler, such as a 431 for a header that is too large, are plain text. A path with empty or
+// dotted segments is not found, like any unknown path, and is not redirected.
 //
 // # Changed by one at a time
 //
-// A user's version is also the entity tag of GET /user/{id} and of the answers to POST,
-// PUT and PATCH, in ETag. A request to change or delete a user is answered 412 if its
-// If-Match header does not name the present tag, or if its If-None-Match header does (RFC
-// 9110, section 13.1). The version is compared once more in the transaction, so of two
-// changes for one version only one is made. GET answers 304 to an If-None-Match that
-// names the present tag. [RequireIfMatch] makes the If-Match header mandatory: without it
-// the answer is 428.
+// A user's version is also the entity tag of GET /user/{id} and of the answers to POST, PUT and
+// PATCH, in ETag. A request to change or delete a user is answered 412 if its If-Match header does
+// not name the present tag, or if its If-None-Match header does (RFC 9110, section 13.1). The
+// version is compared once more in the transaction, so of two changes for one version only one is
+// made. GET answers 304 to an If-None-Match that names the present tag. [RequireIfMatch] makes the
+// If-Match header mandatory: without it the answer is 428.
 //
 // # Created once
 //
@@ -154,18 +150,17 @@
 // cancel or a requeue that is sent again does nothing more. With a version, cancel is
 // answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.
 //
-// POST /operations applies one operation (cancel, run-now or requeue) to the events that
-// match the filter, an object with at least one of type, user, zone, from, until and
-// reason. The member dryRun is required: true changes nothing, and lists the events that the
-// operation would be applied to. The limit is 1 to 10,000, by default 1,000. In the answer,
-// events have no payload, and refused has each event that was left unchanged, with the
-// reason. The request ends after eight seconds at the latest. If it ends early, stopped says
-// why; more is true if more events may match. Cancelled and delivered events have successors,
-// which can match the same filter. So give until, or a repeated cancel cancels the successors
-// too, and a repeated run-now delivers them long before their time. A requeue leaves the old
-// event FAILED. A repeated requeue leaves it out, and requeuedBefore counts it, so a request
-// that is sent again goes on beyond the limit. It meets refused events again: narrow the
-// filter if there are many.
+// POST /operations applies one operation (cancel, run-now or requeue) to the events that match the
+// filter, an object with at least one of type, user, zone, from, until and reason. The member
+// dryRun is required: true changes nothing, and lists the events that the operation would be
+// applied to. The limit is 1 to 10,000, by default 1,000. In the answer, events have no payload,
+// and refused has each event that was left unchanged, with the reason. The request ends after eight
+// seconds at the latest. If it ends early, stopped says why; more is true if more events may match.
+// Cancelled and delivered events have successors, which can match the same filter. So give until,
+// or a repeated cancel cancels the successors too, and a repeated run-now delivers them long before
+// their time. A requeue leaves the old event FAILED. A repeated requeue leaves it out, and
+// requeuedBefore counts it, so a request that is sent again goes on beyond the limit. It meets
+// refused events again: narrow the filter if there are many.
 //
 // Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in

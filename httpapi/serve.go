@@ -38,12 +38,11 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 }
 
-// CloseAfterChunks closes the connection after the answer to a request whose body comes in
-// chunks. A request with both Transfer-Encoding and Content-Length may be half of an attack
-// on a proxy, and its connection must not be reused (RFC 9112, section 6.1). net/http
-// removes the Content-Length before the handler is called, so the function treats every
-// chunked request in this way. The API calls it itself. Other handlers on the same server
-// should call it too.
+// CloseAfterChunks closes the connection after the answer to a request whose body comes in chunks.
+// A request with both Transfer-Encoding and Content-Length may be half of an attack on a proxy, and
+// its connection must not be reused (RFC 9112, section 6.1). net/http removes the Content-Length
+// before the handler is called, so the function treats every chunked request in this way. The API
+// calls it itself. Other handlers on the same server should call it too.
 func CloseAfterChunks(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")

@@ -15,9 +15,8 @@
 //
 // # Statements
 //
-// Each statement is a file under queries. The header of the file names the
-// parameters, the result and the locks. Placeholders stand for text that is filled
-// in when a store is made:
+// Each statement is a file under queries. The header of the file names the parameters, the result
+// and the locks. Placeholders stand for text that is filled in when a store is made:
 //
 //   - :"schema" is the quoted PostgreSQL schema.
 //   - :event, :claimed and :user are the columns of a row, in the order in which
@@ -42,10 +41,9 @@
 //
 // # Locks
 //
-// Claims, settlements, releases, sweeps and backfills skip rows that another
-// transaction has locked (SKIP LOCKED). They wait neither for each other nor for a
-// transaction that the host keeps open. Skipped rows are processed later; Settle
-// returns [almanac.ErrLocked] for them.
+// Claims, settlements, releases, sweeps and backfills skip rows that another transaction has locked
+// (SKIP LOCKED). They wait neither for each other nor for a transaction that the host keeps open.
+// Skipped rows are processed later; Settle returns [almanac.ErrLocked] for them.
 //
 // All other calls lock users first, then series, each in the order of their ids, and
 // then rows of the queue. They wait for half of [WithTimeout] by default (see
@@ -65,16 +63,14 @@
 //
 // # Claims ahead
 //
-// A lease may hold events that are not due yet; its column ahead_since has the time of
-// the claim. No process begins such an event before its instant. Until then, an edit or
-// a deletion releases the event: it puts the event back into the queue at another
-// version, before it reads the pending events. It has locked the series by then, and
-// waited for claims in progress.
+// A lease may hold events that are not due yet; its column ahead_since has the time of the claim.
+// No process begins such an event before its instant. Until then, an edit or a deletion releases
+// the event: it puts the event back into the queue at another version, before it reads the pending
+// events. It has locked the series by then, and waited for claims in progress.
 //
-// At the instant, the process that holds the events asks whether their versions are
-// still current ([Store.Confirm]). An edit reads the clock after it has locked the
-// series. A confirmation reads the clock before it reads the series. So at least one of
-// the two sees the other.
+// At the instant, the process that holds the events asks whether their versions are still current
+// ([Store.Confirm]). An edit reads the clock after it has locked the series. A confirmation reads
+// the clock before it reads the series. So at least one of the two sees the other.
 //
 // # Isolation
 //
@@ -110,12 +106,11 @@
 //
 // # Releases of Almanac
 //
-// A scheduler does not run on a database that lacks a migration of its release
-// ([Store.Verify]). It does run on a database that a newer release has migrated.
-// So programs of two releases work side by side during an upgrade, and a host can go
-// back to the older release. Therefore migrations only add objects that earlier
-// releases can do without. Objects that a release no longer uses are dropped by a
-// later release, when no program uses them any more.
+// A scheduler does not run on a database that lacks a migration of its release ([Store.Verify]). It
+// does run on a database that a newer release has migrated. So programs of two releases work side
+// by side during an upgrade, and a host can go back to the older release. Therefore migrations only
+// add objects that earlier releases can do without. Objects that a release no longer uses are
+// dropped by a later release, when no program uses them any more.
 //
 // [MigrateDown] undoes migrations, one per call. An upgrade or a downgrade does not
 // need it. It loses no irreplaceable rows unless [MigrateDownOptions] allows it.
@@ -188,12 +183,11 @@
 //
 // # Failover
 //
-// A pool keeps its connections when another server becomes the primary, and the old
-// server may still respond. The store closes a connection that refuses to write
-// (25006), so that the pool drops connections to a demoted server. So that new
-// connections reach the new primary, name both hosts in the URL of the pool and add
-// target_session_attrs=read-write, or use a proxy. A connection that only reads does not
-// notice the change: bound its life by pool_max_conn_lifetime.
+// A pool keeps its connections when another server becomes the primary, and the old server may
+// still respond. The store closes a connection that refuses to write (25006), so that the pool
+// drops connections to a demoted server. So that new connections reach the new primary, name both
+// hosts in the URL of the pool and add target_session_attrs=read-write, or use a proxy. A
+// connection that only reads does not notice the change: bound its life by pool_max_conn_lifetime.
 //
 // Commits that a standby had not received when it was promoted are lost. Deliveries
 // that they recorded are made again with the same key. An acknowledged edit is lost
@@ -211,10 +205,9 @@
 // holds a lock during the commit (NOTIFY in the PostgreSQL manual). Transactions that
 // store only later events do not notify.
 //
-// If a hint is lost, the event waits for the next poll. A listener that receives no
-// notifications, because its connection died or because of a pooler, notices that within
-// half a minute. It reports the failure once, and tries again at growing intervals.
-// [PollOnly] turns hints off.
+// If a hint is lost, the event waits for the next poll. A listener that receives no notifications,
+// because its connection died or because of a pooler, notices that within half a minute. It reports
+// the failure once, and tries again at growing intervals. [PollOnly] turns hints off.
 //
 // # Poolers
 //

@@ -39,11 +39,10 @@ type Deliverer struct {
 
 var _ almanac.Deliverer = (*Deliverer)(nil)
 
-// New returns a deliverer that posts to a URL. The URL must be absolute, https (or http
-// with [AllowPrivate]), at most 2,048 bytes, on an allowed port, and without userinfo or
-// fragment. The error names every wrong setting and contains no secret. It matches
-// [ErrProhibitedAddress] or [ErrProhibitedPort] when the URL itself names a prohibited
-// address or port.
+// New returns a deliverer that posts to a URL. The URL must be absolute, https (or http with
+// [AllowPrivate]), at most 2,048 bytes, on an allowed port, and without userinfo or fragment. The
+// error names every wrong setting and contains no secret. It matches [ErrProhibitedAddress] or
+// [ErrProhibitedPort] when the URL itself names a prohibited address or port.
 func New(target string, options ...Option) (*Deliverer, error) {
 	s := settings{timeout: 15 * time.Second, header: http.Header{}, log: slog.Default()}
 	for _, option := range options {

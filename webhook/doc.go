@@ -32,13 +32,12 @@
 //
 // # Allowed addresses
 //
-// Only public addresses on port 443 are dialled. The address is checked when it is dialled,
-// after the name was resolved, so neither a name of a private address nor a name that
-// changes its address gets through. An IPv4-mapped address and an address of NAT64
-// (64:ff9b::/96, 64:ff9b:1::/48) count as the IPv4 address that they embed. Proxies of the
-// environment are not used. [AllowPrivate] allows loopback and private networks,
-// [AllowPorts] further ports. A refused address is final: it shows a wrong setting or a
-// hostile name, and a retry cannot succeed.
+// Only public addresses on port 443 are dialled. The address is checked when it is dialled, after
+// the name was resolved, so neither a name of a private address nor a name that changes its address
+// gets through. An IPv4-mapped address and an address of NAT64 (64:ff9b::/96, 64:ff9b:1::/48) count
+// as the IPv4 address that they embed. Proxies of the environment are not used. [AllowPrivate]
+// allows loopback and private networks, [AllowPorts] further ports. A refused address is final: it
+// shows a wrong setting or a hostile name, and a retry cannot succeed.
 //
 // # At the receiver
 //

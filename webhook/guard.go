@@ -32,9 +32,8 @@ const (
 	httpPort, httpsPort = 80, 443
 )
 
-// newTransport returns a transport with a bound on everything that a receiver could make
-// endless. It uses no proxy of the environment: a proxy would dial where the guard cannot
-// check the address.
+// newTransport returns a transport with a bound on everything that a receiver could make endless.
+// It uses no proxy of the environment: a proxy would dial where the guard cannot check the address.
 func newTransport(g guard) *http.Transport {
 	return &http.Transport{
 		DialContext:            newDialer(g).DialContext,

@@ -75,17 +75,15 @@ type Accepted struct {
 // Effect does what a delivery asks for, in the transaction that remembers its key. It
 // neither commits the transaction nor rolls it back.
 //
-// A nil error commits, and the sender gets 200. Any other error rolls back, so that the
-// next attempt of the same delivery runs the effect again. The sender then gets 500,
-// which it retries. If the error matches [almanac.ErrPermanent], the sender gets 422,
-// which it does not retry. The context ends when the sender hangs up. Effects run
-// concurrently, for different keys.
+// A nil error commits, and the sender gets 200. Any other error rolls back, so that the next
+// attempt of the same delivery runs the effect again. The sender then gets 500, which it retries.
+// If the error matches [almanac.ErrPermanent], the sender gets 422, which it does not retry. The
+// context ends when the sender hangs up. Effects run concurrently, for different keys.
 type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
 
-// Once returns a handler that runs next once for each key. The handler verifies the
-// delivery, as [Verifier.Handler] does. In one transaction of db it stores the key that
-// the signature covers, in the table of [OnceSchema], and runs next. It answers 200 to a
-// duplicate without running next.
+// Once returns a handler that runs next once for each key. The handler verifies the delivery, as
+// [Verifier.Handler] does. In one transaction of db it stores the key that the signature covers, in
+// the table of [OnceSchema], and runs next. It answers 200 to a duplicate without running next.
 //
 // Deliveries of one key that arrive together wait for the first delivery. When the first
 // one commits, the others are duplicates. When it rolls back, the next one runs. A
@@ -96,15 +94,13 @@ type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
 // must be longer than the time for which the sender retries: a delivery whose key was
 // forgotten runs again. Each accepted delivery deletes up to ten older keys.
 //
-// The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the
-// transaction fails; it logs that failure to [slog.Default]. In none of these cases has
-// next taken effect, with one exception. If the answer to a commit was lost, next may
-// have taken effect, and the sender's next attempt finds out. The handler is safe for
-// concurrent use if db is.
+// The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the transaction
+// fails; it logs that failure to [slog.Default]. In none of these cases has next taken effect, with
+// one exception. If the answer to a commit was lost, next may have taken effect, and the sender's
+// next attempt finds out. The handler is safe for concurrent use if db is.
 //
-// Once returns an error that names each wrong argument: a nil verifier, db or next, or a
-// ttl that is neither zero nor at least ten minutes. Within ten minutes a recorded
-// delivery can be replayed.
+// Once returns an error that names each wrong argument: a nil verifier, db or next, or a ttl that
+// is neither zero nor at least ten minutes. Within ten minutes a recorded delivery can be replayed.
 func (v *Verifier) Once(db Beginner, ttl time.Duration, next Effect) (http.Handler, error) {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {

@@ -74,9 +74,8 @@ func AllowPorts(ports ...uint16) Option {
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //
-// Deliverers with the same Option value share its bound: pass one value to each of them
-// when many URLs can lead to one host. Nothing about a receiver is kept after its last
-// delivery has ended.
+// Deliverers with the same Option value share its bound: pass one value to each of them when many
+// URLs can lead to one host. Nothing about a receiver is kept after its last delivery has ended.
 func WithConcurrency(n int) Option {
 	b := &bulkhead{most: n, receivers: make(map[string]*semaphore)}
 	return func(s *settings) { s.bulkhead = b }
@@ -86,12 +85,11 @@ func WithConcurrency(n int) Option {
 // response. It must be positive. The default is 15 seconds.
 func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
-// WithLogger sets the logger for accepted deliveries. Each is one line at Info, "Webhook
-// delivery succeeded", with event_id, event_type, user_id, idempotency_key, attempt,
-// status_code and duration_ms: the milliseconds from the request to the end of the
-// response. The scheduler logs failed deliveries (see [almanac.WithLogger]). The default is
-// [slog.Default], taken when New is called. A logger with [slog.DiscardHandler] writes
-// nothing. A nil logger is an error.
+// WithLogger sets the logger for accepted deliveries. Each is one line at Info, "Webhook delivery
+// succeeded", with event_id, event_type, user_id, idempotency_key, attempt, status_code and
+// duration_ms: the milliseconds from the request to the end of the response. The scheduler logs
+// failed deliveries (see [almanac.WithLogger]). The default is [slog.Default], taken when New is
+// called. A logger with [slog.DiscardHandler] writes nothing. A nil logger is an error.
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
 const maxURL = 2048

@@ -162,8 +162,7 @@ func writeZsh(out io.Writer, name string, all []place) error {
 	return writeBash(out, name, all)
 }
 
-// writeFish writes a rule for each word. The function says whether the line has got
-// to a place.
+// writeFish writes a rule for each word. The function says whether the line has got to a place.
 func writeFish(out io.Writer, name string, all []place) error {
 	var b strings.Builder
 	at := "__" + function(name) + "_at"

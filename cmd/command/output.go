@@ -23,8 +23,7 @@ func (e *environment) report(asJSON bool, v any, write func() error) error {
 	return write()
 }
 
-// offsetText writes an offset as ISO 8601 does, "+05:30", with seconds where a
-// zone once had them.
+// offsetText writes an offset as ISO 8601 does, "+05:30", with seconds where a zone once had them.
 func offsetText(offset time.Duration) string {
 	sign := '+'
 	if offset < 0 {

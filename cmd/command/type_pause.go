@@ -177,8 +177,7 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	}.write(env, reports, true)
 }
 
-// knownLimit is how many events a search for types looks at, of those that no index
-// finds by type.
+// knownLimit is how many events a search for types looks at, of those that no index finds by type.
 const knownLimit = 10_000
 
 // querier is a connection, or a pool of connections.

@@ -317,8 +317,7 @@ func (q question) leaveOut(a *answer, after, until calendar.WallTime) {
 	}
 }
 
-// why says why the slot that follows a wall time is no occurrence, and whether there
-// is a reason.
+// why says why the slot that follows a wall time is no occurrence, and whether there is a reason.
 func (q question) why(slot calendar.Slot, after calendar.WallTime) (leftOut, bool) {
 	if strict, err := q.rule.After(after, q.policies); err != nil || strict.Wall != slot.Wall {
 		d := slot.Named

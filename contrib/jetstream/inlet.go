@@ -191,9 +191,8 @@ func (i *inlet) let(err error) {
 type Worker struct{ scheduler almanac.Scheduler }
 
 // NewWorker returns a worker. Its options are those of a scheduler, except that
-// [almanac.WithLookAhead] has no effect. [almanac.WithPoll] bounds how late a message is
-// taken that was released, or whose hint was lost. The error names everything that is wrong
-// with the settings.
+// [almanac.WithLookAhead] has no effect. [almanac.WithPoll] bounds how late a message is taken that
+// was released, or whose hint was lost. The error names everything that is wrong with the settings.
 func NewWorker(s Settings, options ...almanac.Option) (*Worker, error) {
 	s, err := s.checked()
 	i := newInlet(s)

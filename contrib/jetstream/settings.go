@@ -38,11 +38,10 @@ type Settings struct {
 	// by the events that each dispatcher has claimed and not yet published, which are at
 	// most its [almanac.WithWorkers].
 	MaxWaiting int
-	// Lease is how long an event is held before other processes may release it. It is
-	// extended while the event waits in the stream and while it is delivered. It is also
-	// how long a worker may keep a message without accepting it, before another worker gets
-	// it. Lease replaces [almanac.WithLease]. It must be at least three seconds. The
-	// default is a minute.
+	// Lease is how long an event is held before other processes may release it. It is extended
+	// while the event waits in the stream and while it is delivered. It is also how long a worker
+	// may keep a message without accepting it, before another worker gets it. Lease replaces
+	// [almanac.WithLease]. It must be at least three seconds. The default is a minute.
 	Lease time.Duration
 	// Log is the logger of dispatchers and workers. It replaces [almanac.WithLogger]. The
 	// default is [slog.Default].

@@ -14,11 +14,10 @@
 //
 // # Outcomes
 //
-// The server's reply decides the outcome of an attempt. A [Verdict] names it. What concerns
-// the sender, such as a wrong password, postpones the event and counts no attempt. What
-// concerns the recipient is final. Everything else is tried again. The README has the table.
-// A retry policy for receivers ends after minutes or days, and would make a wrong password cost
-// each user a greeting.
+// The server's reply decides the outcome of an attempt. A [Verdict] names it. What concerns the
+// sender, such as a wrong password, postpones the event and counts no attempt. What concerns the
+// recipient is final. Everything else is tried again. The README has the table. A retry policy for
+// receivers ends after minutes or days, and would make a wrong password cost each user a greeting.
 //
 // # Repeats
 //

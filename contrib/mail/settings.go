@@ -34,11 +34,10 @@ type Settings struct {
 	DKIM *DKIM
 	// Unsubscribe makes the links by which users unsubscribe. The default is nil, no links.
 	Unsubscribe *Links
-	// Address returns the address of a delivery, for example after a look at a list of
-	// addresses that bounced. "" means that the user has none. An error is returned by
-	// Deliver as it is: [almanac.NotOwed] ends the event without a failure,
-	// [almanac.Permanent] with one. Address must be safe for concurrent use. The default
-	// is the user's Email.
+	// Address returns the address of a delivery, for example after a look at a list of addresses
+	// that bounced. "" means that the user has none. An error is returned by Deliver as it is:
+	// [almanac.NotOwed] ends the event without a failure, [almanac.Permanent] with one. Address
+	// must be safe for concurrent use. The default is the user's Email.
 	Address func(ctx context.Context, d almanac.Delivery) (string, error)
 	// Observe is called at the end of each attempt, in the goroutine of the attempt, for metrics
 	// and for lists of bad addresses. It must be safe for concurrent use. The default is nil.

@@ -46,9 +46,8 @@ const (
 	StageData    Stage = "DATA"      // the mail, up to the reply after its last byte
 )
 
-// DeliveryError says why a mail was not accepted. Its text contains neither the recipient's
-// address nor the text of a reply that concerns the recipient, because the error is stored
-// with the event.
+// DeliveryError says why a mail was not accepted. Its text contains neither the recipient's address
+// nor the text of a reply that concerns the recipient, because the error is stored with the event.
 type DeliveryError struct {
 	Verdict  Verdict
 	Stage    Stage  // "" if nothing was sent

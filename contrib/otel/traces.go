@@ -175,9 +175,8 @@ func (g generator) NewSpanID(ctx context.Context, traceID trace.TraceID) trace.S
 	return g.next.NewSpanID(ctx, traceID)
 }
 
-// creationOf returns the span of an event's creation, in whatever process. The ids are a
-// digest, because the first bytes of an event's id are a time. Samplers that compare ids
-// need random ones.
+// creationOf returns the span of an event's creation, in whatever process. The ids are a digest,
+// because the first bytes of an event's id are a time. Samplers that compare ids need random ones.
 func creationOf(event uuid.UUID) trace.SpanContext {
 	digest := sha256.Sum256(append([]byte("almanac event "), event[:]...))
 	return trace.NewSpanContext(trace.SpanContextConfig{

@@ -13,10 +13,9 @@ import (
 	"github.com/almanac-go/almanac/ops"
 )
 
-// Backlog is a [prometheus.Collector] of the events that wait in the database, of the
-// stalled series (see [almanac.StalledSeries]), and of the
-// offset between the database clock and this machine's clock. All processes on one database
-// report the same values, so one process is enough.
+// Backlog is a [prometheus.Collector] of the events that wait in the database, of the stalled
+// series (see [almanac.StalledSeries]), and of the offset between the database clock and this
+// machine's clock. All processes on one database report the same values, so one process is enough.
 //
 // Backlog reads the database when it is scraped, but limits the load. Only one scrape reads
 // at a time, and the others get its results. Results, also errors, are reused for a while

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// longest is the largest duration that a float64 and a time.Duration both represent
-// exactly. The float64 nearest to the largest duration is greater by one, and converting it
-// back would overflow.
+// longest is the largest duration that a float64 and a time.Duration both represent exactly. The
+// float64 nearest to the largest duration is greater by one, and converting it back would overflow.
 const longest = time.Duration(math.MaxInt64 &^ (1<<10 - 1))
 
 // Exponential is a delay that grows by a constant factor from one failed attempt to the
@@ -55,10 +54,9 @@ func (e Exponential) Delay(attempt int, random float64) time.Duration {
 	return e.spread(min(delay, limit), random)
 }
 
-// Asked returns how long to wait when a receiver asked for a wait of d: at least d, or Max
-// if that is less, plus jitter. The jitter prevents that thousands of callers with the same
-// wait return in the same second. The random number is as in Delay. When d is zero or less,
-// the result is zero.
+// Asked returns how long to wait when a receiver asked for a wait of d: at least d, or Max if that
+// is less, plus jitter. The jitter prevents that thousands of callers with the same wait return in
+// the same second. The random number is as in Delay. When d is zero or less, the result is zero.
 func (e Exponential) Asked(d time.Duration, random float64) time.Duration {
 	if d <= 0 {
 		return 0

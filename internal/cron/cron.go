@@ -25,25 +25,22 @@
 //     5L       in day-of-week: the last Friday of the month
 //     5#2      in day-of-week: the second Friday of the month; the number is 1 to 5
 //
-// and the first three may end in a step: */15, 10-20/3, and 7/15, which goes from
-// 7 to the last value of the field. A step is at least 1 and at most the number of
-// values in the field: */90 minutes would be */60, which is not what is meant by
-// it. Names, and L, may be in any case.
+// and the first three may end in a step: */15, 10-20/3, and 7/15, which goes from 7 to the last
+// value of the field. A step is at least 1 and at most the number of values in the field: */90
+// minutes would be */60, which is not what is meant by it. Names, and L, may be in any case.
 //
 // A range does not wrap: 22-2 is an error, and 22-23,0-2 the way to write it. A
 // week ends on Sunday as well as it begins with it, so FRI-SUN is a range.
 //
-// The macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly
-// stand for "0 0 1 1 *", the same, "0 0 1 * *", "0 0 * * 0", "0 0 * * *", the
-// same, and "0 * * * *".
+// The macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly stand for "0 0 1
+// 1 *", the same, "0 0 1 * *", "0 0 * * 0", "0 0 * * *", the same, and "0 * * * *".
 //
 // # The two day fields
 //
-// A day must satisfy both day-of-month and day-of-week, unless both are
-// restricted: then it must satisfy at least one, so that "0 0 13 * FRI" is every
-// 13th and every Friday. That is POSIX's rule. A field is unrestricted if it
-// begins with * or ?, whatever follows, which is how Vixie's cron and its
-// successors read the word: "0 0 */2 * MON" is each Monday with an odd date.
+// A day must satisfy both day-of-month and day-of-week, unless both are restricted: then it must
+// satisfy at least one, so that "0 0 13 * FRI" is every 13th and every Friday. That is POSIX's
+// rule. A field is unrestricted if it begins with * or ?, whatever follows, which is how Vixie's
+// cron and its successors read the word: "0 0 */2 * MON" is each Monday with an odd date.
 package cron
 
 import (

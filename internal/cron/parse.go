@@ -128,8 +128,7 @@ var (
 	}}
 )
 
-// item returns the values of one item of a list: a *, a value or a range, with or
-// without a step.
+// item returns the values of one item of a list: a *, a value or a range, with or without a step.
 func (f field) item(text string) (set, error) {
 	span, by, stepped := strings.Cut(text, "/")
 	step := 1

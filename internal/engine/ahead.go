@@ -49,9 +49,8 @@ type held[T any] struct {
 	share *share    // also the item's context
 }
 
-// accept gives a claimed item a slot and a share of its lease, which was asked for at
-// asked. It returns false when the lease has ended already: another process may have
-// started the item.
+// accept gives a claimed item a slot and a share of its lease, which was asked for at asked. It
+// returns false when the lease has ended already: another process may have started the item.
 func (r *run[T]) accept(work context.Context, asked time.Time, item T) (held[T], bool) {
 	h := held[T]{item: item}
 	limit := r.Limit(item)
@@ -148,10 +147,9 @@ func (h *holder[T]) run(ctx, outliving context.Context) {
 	}
 }
 
-// A timer fires up to a millisecond late, because an idle runtime sleeps in whole
-// milliseconds (runtime/netpoll_epoll.go). The holder therefore spins for the last
-// timerGrain before an instant, if it has not spun for spinEvery. This takes at most a
-// tenth of a processor.
+// A timer fires up to a millisecond late, because an idle runtime sleeps in whole milliseconds
+// (runtime/netpoll_epoll.go). The holder therefore spins for the last timerGrain before an instant,
+// if it has not spun for spinEvery. This takes at most a tenth of a processor.
 const (
 	timerGrain = 1100 * time.Microsecond
 	spinEvery  = 10 * timerGrain

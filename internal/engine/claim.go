@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// hintGap is the shortest time between two calls of Until that hints cause. A busy store
-// may send a hint with every transaction, and most hints concern items that are not due for
-// a long time.
+// hintGap is the shortest time between two calls of Until that hints cause. A busy store may send a
+// hint with every transaction, and most hints concern items that are not due for a long time.
 const hintGap = 5 * time.Millisecond
 
 // slots counts the items that are claimed and not yet settled. Only the claimer takes

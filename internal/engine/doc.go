@@ -1,7 +1,6 @@
-// Package engine claims items when they are due, runs a function for each in a goroutine
-// of its own, and settles the results in batches. The caller's functions decide what an
-// item is, where it is stored and what is done with it. The package itself only starts,
-// bounds and stops goroutines.
+// Package engine claims items when they are due, runs a function for each in a goroutine of its
+// own, and settles the results in batches. The caller's functions decide what an item is, where it
+// is stored and what is done with it. The package itself only starts, bounds and stops goroutines.
 //
 // # The path of an item
 //
@@ -67,13 +66,12 @@
 //
 // # Time
 //
-// The store's clock decides what is due: the engine only asks how long it is until then,
-// and sleeps on its own monotonic clock. So it compares no two clocks, and the network delays
-// an item by half a round trip but never makes it early. Polling finds every item; a wake-up
-// only finds it sooner. A trigger from outside each minute would make items up to a minute late.
-// The engine also judges leases by its own clock,
-// counting from before the call that obtained the lease. It therefore considers a lease
-// ended no later than the store does.
+// The store's clock decides what is due: the engine only asks how long it is until then, and sleeps
+// on its own monotonic clock. So it compares no two clocks, and the network delays an item by half
+// a round trip but never makes it early. Polling finds every item; a wake-up only finds it sooner.
+// A trigger from outside each minute would make items up to a minute late. The engine also judges
+// leases by its own clock, counting from before the call that obtained the lease. It therefore
+// considers a lease ended no later than the store does.
 //
 // # Callbacks
 //

@@ -37,9 +37,8 @@ var (
 // with their results. All fields but Ahead, Tasks and Log are required. None may change while
 // Run runs. An Engine must not be copied once used.
 type Engine[T any] struct {
-	// Claim takes at most free items that are due now, the most urgent first, and leases
-	// them to this engine for Leases.TTL. Items returned together with an error are done
-	// all the same.
+	// Claim takes at most free items that are due now, the most urgent first, and leases them to
+	// this engine for Leases.TTL. Items returned together with an error are done all the same.
 	//
 	// The context of Claim outlives Run's by up to Settings.Drain, so that a claim that has begun
 	// can finish. The items of an interrupted claim would stay claimed until their lease ended.
@@ -71,14 +70,13 @@ type Engine[T any] struct {
 	// because another transaction has locked their rows. The engine retries these
 	// separately, so they delay neither the other results nor the claims.
 	//
-	// An error means that the engine retries the results of the batch after
-	// Settings.Backoff, while their leases last: fewer in a call, and the others first. A
-	// result that fails alone while others can be stored is retried separately, too. Even
-	// so, Settle must put aside a result that the store will never take, and return nil for
-	// it. The same holds for a result whose lease has passed to another
-	// process: results reach Settle also after their lease is lost. An error may hide a
-	// success (a connection that broke during the commit), so storing a result twice must
-	// be harmless.
+	// An error means that the engine retries the results of the batch after Settings.Backoff, while
+	// their leases last: fewer in a call, and the others first. A result that fails alone while
+	// others can be stored is retried separately, too. Even so, Settle must put aside a result that
+	// the store will never take, and return nil for it. The same holds for a result whose lease has
+	// passed to another process: results reach Settle also after their lease is lost. An error may
+	// hide a success (a connection that broke during the commit), so storing a result twice must be
+	// harmless.
 	//
 	// Settle may keep the slice.
 	Settle func(ctx context.Context, results []T) (later []int, err error)
@@ -155,9 +153,8 @@ type Settings struct {
 	// contexts end. Zero ends them at once.
 	Drain time.Duration
 
-	// Abandon is how long items may take to return once their contexts have ended. Items
-	// that take longer are stuck; a Run that was asked to stop does not wait for them. Zero
-	// does not wait.
+	// Abandon is how long items may take to return once their contexts have ended. Items that take
+	// longer are stuck; a Run that was asked to stop does not wait for them. Zero does not wait.
 	Abandon time.Duration
 
 	// Backoff returns how long to wait after a call has failed the given number of times in
@@ -174,11 +171,10 @@ type Settings struct {
 	Once bool
 }
 
-// Run claims, does and settles items until ctx is done, or under Settings.Once until
-// nothing is left to do. From then on it claims nothing. Running items go on for up to
-// Settings.Drain; then their contexts are cancelled. Run settles their results and renews
-// their leases throughout. It stops trying to store the last results when nothing could be
-// stored for a whole Leases.TTL.
+// Run claims, does and settles items until ctx is done, or under Settings.Once until nothing is
+// left to do. From then on it claims nothing. Running items go on for up to Settings.Drain; then
+// their contexts are cancelled. Run settles their results and renews their leases throughout. It
+// stops trying to store the last results when nothing could be stored for a whole Leases.TTL.
 //
 // Run returns nil when everything that it claimed was settled, or was discarded and logged
 // before ctx was done. An engine whose Run has returned may run again.

@@ -65,9 +65,8 @@ func (s *shares) remove(h *share) {
 	h.places[s.place] = 0
 }
 
-// take gives an item a share of the lease called key, which was asked for at asked. The
-// context of the share derives from work and ends after limit. It returns false when the
-// lease has ended.
+// take gives an item a share of the lease called key, which was asked for at asked. The context of
+// the share derives from work and ends after limit. It returns false when the lease has ended.
 func (b *ledger) take(work context.Context, key Key, asked time.Time, limit time.Duration) (*share, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,9 +176,8 @@ func (b *ledger) expire(now time.Time) (stopped int) {
 	return stopped
 }
 
-// markLost marks l as lost and ends the contexts of its items. It returns how many were
-// running. Their results still go to Settle: only the store knows whether another process
-// has the lease.
+// markLost marks l as lost and ends the contexts of its items. It returns how many were running.
+// Their results still go to Settle: only the store knows whether another process has the lease.
 func (b *ledger) markLost(l *lease, now time.Time) (stopped int) {
 	n := 0
 	for _, h := range l.shares.all {

@@ -70,9 +70,8 @@ type command struct {
 	last    string   // the signal that the server gets then
 }
 
-// launch runs the command and returns once the server has a pid; it may not be healthy. It
-// starts a goroutine that ends with the server and then calls ended. If launch fails, ended
-// is not called.
+// launch runs the command and returns once the server has a pid; it may not be healthy. It starts a
+// goroutine that ends with the server and then calls ended. If launch fails, ended is not called.
 func launch(c command, ended func()) (*process, error) {
 	args := append([]string{"-c", watchdog, "pgserver", c.remove, c.last}, c.argv...)
 	cmd := exec.Command("/bin/sh", args...)

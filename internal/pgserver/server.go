@@ -35,14 +35,12 @@ const (
 	killLimit   = 10 * time.Second // the server itself kills its children after five
 )
 
-// Start returns a server that accepts connections. It creates a cluster if the directory
-// has none. If another program's server already runs there, Start joins it: then Stop does
-// nothing, and the server ends with the program that started it. A cluster left by a killed
-// server is recovered.
+// Start returns a server that accepts connections. It creates a cluster if the directory has none.
+// If another program's server already runs there, Start joins it: then Stop does nothing, and the
+// server ends with the program that started it. A cluster left by a killed server is recovered.
 //
-// The context bounds only the start: the server runs until [Server.Stop], or until this
-// program dies. The server has half a minute to become ready, and a new cluster two minutes
-// to be created.
+// The context bounds only the start: the server runs until [Server.Stop], or until this program
+// dies. The server has half a minute to become ready, and a new cluster two minutes to be created.
 //
 // Start returns a [*NotFoundError] when there are no binaries. Other errors contain the
 // last lines of the server's log. A cluster of another major version than the binaries is

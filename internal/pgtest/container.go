@@ -25,9 +25,8 @@ var errNoEngine = errors.New("no Docker engine answers")
 // dialLimit keeps a machine without Docker from waiting for it.
 const dialLimit = 200 * time.Millisecond
 
-// findEngine returns an error unless something listens where a Docker engine would.
-// testcontainers checks the same places and some more, but takes many seconds for a socket
-// without an engine.
+// findEngine returns an error unless something listens where a Docker engine would. testcontainers
+// checks the same places and some more, but takes many seconds for a socket without an engine.
 func findEngine(ctx context.Context) error {
 	hosts := []string{os.Getenv("DOCKER_HOST")}
 	if hosts[0] == "" {
@@ -128,10 +127,9 @@ func connectable(ctx context.Context, c testcontainers.Container, user *url.User
 	if err != nil {
 		return "", err
 	}
-	// testcontainers may mistake this machine for a container, and then returns the
-	// gateway, which is wrong on a machine made from an image. "localhost" may be ::1,
-	// where the port belongs to another container. The password shows whether the server is
-	// the right one.
+	// testcontainers may mistake this machine for a container, and then returns the gateway, which
+	// is wrong on a machine made from an image. "localhost" may be ::1, where the port belongs to
+	// another container. The password shows whether the server is the right one.
 	var refused error
 	for _, host := range []string{"127.0.0.1", told} {
 		u := url.URL{

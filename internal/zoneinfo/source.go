@@ -60,11 +60,10 @@ func Open(path string) (Source, error) {
 // Path returns the path that s was opened with, or "" for the zero Source.
 func (s Source) Path() string { return s.path }
 
-// Version returns the version of the IANA data in s, such as "2026f", or "" if unknown. It
-// is read when s is opened, from the file "+VERSION", the file "version" or the first line
-// of "tzdata.zi", in this order. For the zoneinfo.zip of a Go installation it comes from
-// the script "update.bash" beside it. A text that is not a release, such as "2026a-dirty",
-// does not count.
+// Version returns the version of the IANA data in s, such as "2026f", or "" if unknown. It is read
+// when s is opened, from the file "+VERSION", the file "version" or the first line of "tzdata.zi",
+// in this order. For the zoneinfo.zip of a Go installation it comes from the script "update.bash"
+// beside it. A text that is not a release, such as "2026a-dirty", does not count.
 func (s Source) Version() string { return s.version }
 
 // Load reads and returns the zone of a name.

@@ -60,10 +60,9 @@ func Names() []string {
 	return names
 }
 
-// Nearest returns the accepted name that was most likely meant by a misspelt one, or ""
-// when none is close. It also finds the zone of a city alone ("tokyo"), of a path
-// ("posix/Asia/Tokyo"), of a well-known abbreviation ("PST"), and of a name that Windows
-// uses ("W. Europe Standard Time").
+// Nearest returns the accepted name that was most likely meant by a misspelt one, or "" when none
+// is close. It also finds the zone of a city alone ("tokyo"), of a path ("posix/Asia/Tokyo"), of a
+// well-known abbreviation ("PST"), and of a name that Windows uses ("W. Europe Standard Time").
 func Nearest(name string) string {
 	wanted := withoutPath(fold(name))
 	if wanted == "" || len(wanted) > 64 || offset.MatchString(strings.TrimSpace(name)) {

@@ -27,9 +27,8 @@ type Change struct {
 // seconds east of UTC until changes happen. The changes must be in order.
 //
 // The footer is a POSIX TZ string for the time from the last change on, such as
-// "EET-2EEST,M3.5.0/0,M10.5.0/0"; it overrules the last change, and without changes
-// it holds for all time. The empty footer leaves clocks where the last change, or
-// first, has put them.
+// "EET-2EEST,M3.5.0/0,M10.5.0/0"; it overrules the last change, and without changes it holds for
+// all time. The empty footer leaves clocks where the last change, or first, has put them.
 //
 // Abbreviations are numeric ("+02"), and no time is marked as summer time, except
 // those that the footer names. File panics on changes out of order, a footer of
