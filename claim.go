@@ -83,9 +83,8 @@ type ClaimRepository interface {
 	// calls name the same event, only one of them gets it. Owner is as in a [ClaimRequest]. The
 	// result has the users as they are now, without those who were deleted since the claim.
 	//
-	// LeaseEach is no transition: versions and counters stay. After an error, the caller
-	// does not know which tokens the events have. New tokens that were not returned
-	// expire after the given time.
+	// LeaseEach is no transition: versions and counters stay. After an error, the caller does not know
+	// which tokens the events have. New tokens that were not returned expire after the given time.
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) (ClaimResult, error)
 }
 
@@ -94,8 +93,7 @@ type ClaimRequest struct {
 	// Token identifies the claim: a new random UUID. The holder of the token may settle the
 	// claimed events. If the answer of a claim is lost, the token names the events to release.
 	Token uuid.UUID
-	// Owner names the process that claims, for operators who look at leases. It has no
-	// other effect.
+	// Owner names the process that claims, for operators who look at leases. It has no other effect.
 	Owner string
 	// Program names the program that claims and its version, such as "birthdayd v0.1.0".
 	// ZoneData is the release of its zone data, such as "2026f". Both are for operators,
@@ -121,9 +119,8 @@ type ClaimResult struct {
 	Events []Event            // PROCESSING, in the order of their due instants
 	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
 	At     time.Time          // the time of the claim by the repository's clock, UTC; zero if it has not searched
-	// Reached is when the last of the events became available, UTC; zero without events.
-	// All events that became available between Mark and Reached are claimed, or were
-	// locked by other transactions.
+	// Reached is when the last of the events became available, UTC; zero without events. All events that
+	// became available between Mark and Reached are claimed, or were locked by other transactions.
 	Reached time.Time
 	// Query is how long the claim's statement took. It begins when the repository has a connection,
 	// and ends with the last row. Zero means that it was not measured. It is only informative.
@@ -148,9 +145,8 @@ type Settlement struct {
 	// [calendar.ErrNoOccurrence] means that the series has ended. After any other error
 	// the outcome is stored without a successor, and the series has stalled.
 	Next func(u User, now time.Time) (Event, error)
-	// Follow plans the follow-ups, each in a series of its own, under the conditions of
-	// Next. Nil plans none. An event is left out if its series has an open event or has
-	// used the occurrence key.
+	// Follow plans the follow-ups, each in a series of its own, under the conditions of Next. Nil plans
+	// none. An event is left out if its series has an open event or has used the occurrence key.
 	Follow func(u User, now time.Time) ([]Event, error)
 }
 

@@ -103,10 +103,9 @@
 // For operators, package ops has statistics, and operations on many events. See also
 // [WithPrincipal], for the audit trail.
 //
-// For implementers of a store, see [Repository]. Its parts are [UserRepository],
-// [EventRepository], [ClaimRepository], [MaintenanceRepository] and [Timekeeper]. Their arguments
-// and results are [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult],
-// [AddEventsResult], [ClaimRequest], [ClaimResult], [ConfirmResult], [Settlement] with [Outcome],
-// [SettleResult], [StalledSeries], [Page] with [Order] and [Cursor], [UserFilter], [List],
-// [ZoneBook] of [ZoneRecord], and [Setting].
+// For implementers of a store, see [Repository]. Its parts are [UserRepository], [EventRepository],
+// [ClaimRepository], [MaintenanceRepository] and [Timekeeper]. Their arguments and results are [Roster],
+// [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult], [AddEventsResult], [ClaimRequest],
+// [ClaimResult], [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page]
+// with [Order] and [Cursor], [UserFilter], [List], [ZoneBook] of [ZoneRecord], and [Setting].
 package almanac

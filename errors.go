@@ -57,8 +57,7 @@ func (e *NotFoundError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) hold.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// ExternalIDTakenError says that a user was not stored because another user has the same
-// external id.
+// ExternalIDTakenError says that a user was not stored because another user has the same external id.
 type ExternalIDTakenError struct {
 	UserID     uuid.UUID // the user that was not stored
 	Holder     uuid.UUID // the user that has the external id; zero if it could not be looked up
@@ -249,11 +248,10 @@ func (e *permanentError) Error() string        { return e.err.Error() }
 func (e *permanentError) Unwrap() error        { return e.err }
 func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
 
-// NotOwed returns an error with which a delivery cancels its event: the event is CANCELLED
-// with the reason, its occurrence key is used, and its series continues. That is no
-// failure, and no attempt is counted. So NotOwed is for a delivery that is not wanted any
-// more, as to a user who has no address. The reason is for operators, is cut to 1,000 bytes
-// and can be empty. No [Follower] is called.
+// NotOwed returns an error with which a delivery cancels its event: the event is CANCELLED with the
+// reason, its occurrence key is used, and its series continues. That is no failure, and no attempt is
+// counted. So NotOwed is for a delivery that is not wanted any more, as to a user who has no address.
+// The reason is for operators, is cut to 1,000 bytes and can be empty. No [Follower] is called.
 func NotOwed(reason string) error { return &notOwedError{reason} }
 
 type notOwedError struct{ reason string }

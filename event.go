@@ -75,10 +75,9 @@ type Event struct {
 	Payload        json.RawMessage // the JSON value to deliver; frozen by the first claim
 	UserVersion    int             // the version of the user from which the event was planned
 
-	// PlannedBy has the zone rules by which Due was resolved, if they may differ from the
-	// rules that the repository follows. The repository marks the zone in the transaction
-	// that stores the event (see [ZoneBook]), and does not store PlannedBy. It is nil in
-	// every event that a repository returns.
+	// PlannedBy has the zone rules by which Due was resolved, if they may differ from the rules that the
+	// repository follows. The repository marks the zone in the transaction that stores the event (see
+	// [ZoneBook]), and does not store PlannedBy. It is nil in every event that a repository returns.
 	PlannedBy *calendar.ZoneRules `json:"-"`
 
 	// UsedBefore has the used keys of the series in an event that a claim returned, if some

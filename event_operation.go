@@ -12,10 +12,9 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to
-// 1,000 bytes. It counts neither as a claim nor as an attempt. The error is an
-// [*InvalidStateTransitionError] unless e is PENDING, or PROCESSING and cancelled by the
-// worker that holds it (see [NotOwed]).
+// Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to 1,000 bytes. It
+// counts neither as a claim nor as an attempt. The error is an [*InvalidStateTransitionError] unless e
+// is PENDING, or PROCESSING and cancelled by the worker that holds it (see [NotOwed]).
 func (e Event) Cancel(reason string) (Event, error) {
 	next, err := e.become(Cancelled)
 	if err != nil {
@@ -25,12 +24,11 @@ func (e Event) Cancel(reason string) (Event, error) {
 	return next, nil
 }
 
-// RunNow returns e as due at now. If e is delayed before another attempt and its instant
-// has passed, RunNow returns e as available at now. The instant becomes the start of the
-// present second, because a wall time has whole seconds. Identity, Nominal, payload and
-// idempotency key stay. RunNow returns an event that is available already unchanged. The
-// error is an [*InvalidStateTransitionError] unless e is PENDING, or if e was claimed
-// before and its [Event.FirstAvailable] has not passed.
+// RunNow returns e as due at now. If e is delayed before another attempt and its instant has passed,
+// RunNow returns e as available at now. The instant becomes the start of the present second, because a
+// wall time has whole seconds. Identity, Nominal, payload and idempotency key stay. RunNow returns an
+// event that is available already unchanged. The error is an [*InvalidStateTransitionError] unless e is
+// PENDING, or if e was claimed before and its [Event.FirstAvailable] has not passed.
 func (e Event) RunNow(now time.Time) (Event, error) {
 	if e.Status != Pending {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -52,12 +50,11 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	return next, nil
 }
 
-// Requeue returns a new event that repeats e. It has the series name, the occurrence key,
-// the idempotency key, the payload and the instant of e. So a receiver that accepted e
-// after all recognizes the repeat. Its Origin has the id of e. The new event is PENDING
-// at version 1, and available from now on, but not before its instant. It is detached: it
-// has no successor, and profile edits do not change it. The error is an
-// [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
+// Requeue returns a new event that repeats e. It has the series name, the occurrence key, the
+// idempotency key, the payload and the instant of e. So a receiver that accepted e after all recognizes
+// the repeat. Its Origin has the id of e. The new event is PENDING at version 1, and available from now
+// on, but not before its instant. It is detached: it has no successor, and profile edits do not change
+// it. The error is an [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
 func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 	if e.Status != Failed && e.Status != Cancelled {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}

@@ -26,11 +26,10 @@ type EventHandler interface {
 	// bytes and never changes.
 	EventType() string
 
-	// Next returns u's first occurrence strictly after the given instant, usually by
-	// [calendar.Next]. The library resolves an occurrence that has no Resolution. An
-	// occurrence without a Zone is in the user's zone. Its Key has 1 to 100 bytes. The
-	// result must depend only on the arguments. The error matches
-	// [calendar.ErrNoOccurrence] if u has no further occurrence.
+	// Next returns u's first occurrence strictly after the given instant, usually by [calendar.Next].
+	// The library resolves an occurrence that has no Resolution. An occurrence without a Zone is in the
+	// user's zone. Its Key has 1 to 100 bytes. The result must depend only on the arguments. The error
+	// matches [calendar.ErrNoOccurrence] if u has no further occurrence.
 	Next(u User, after time.Time) (calendar.Occurrence, error)
 
 	// Payload returns the JSON value to deliver for the occurrence. The library calls it
@@ -183,12 +182,11 @@ type Execution struct {
 	// OverrideOptOuts makes events owed to users who have opted out of them, as for notices
 	// that the law requires. The default is false.
 	OverrideOptOuts bool
-	// Spread is the length of a window that begins at the wall time. Each event becomes available
-	// at a fixed point of the window (see [Series.Spread]), so that not all users of a zone are due
-	// at once. Due, the wall time and the keys stay, and lateness counts from
-	// [Event.FirstAvailable]. It must be between 0 and 24 hours, and should be shorter than the time
-	// between two occurrences. Zero means no window. A changed Spread holds for events that are
-	// planned or moved from then on.
+	// Spread is the length of a window that begins at the wall time. Each event becomes available at a
+	// fixed point of the window (see [Series.Spread]), so that not all users of a zone are due at once.
+	// Due, the wall time and the keys stay, and lateness counts from [Event.FirstAvailable]. It must be
+	// between 0 and 24 hours, and should be shorter than the time between two occurrences. Zero means no
+	// window. A changed Spread holds for events that are planned or moved from then on.
 	Spread time.Duration
 }
 

@@ -127,8 +127,7 @@ type Anniversary struct {
 	At func(u User) calendar.Clock
 	// Quiet returns the quiet hours of u; see Birthday.Quiet.
 	Quiet func(u User) calendar.QuietHours
-	// Before is how many calendar days before the anniversary the event happens; see
-	// Birthday.Before.
+	// Before is how many calendar days before the anniversary the event happens; see Birthday.Before.
 	Before int
 	// Message returns the text for a number of years. Nil means AnniversaryMessage, with
 	// "in 3 days" or "tomorrow" if Before is not zero.

@@ -21,9 +21,8 @@ type Follower interface {
 	Follow(u User, ended Event) ([]FollowUp, error)
 }
 
-// FollowUp is a single event that is detached from the series of its type. No event
-// succeeds it, unless its handler is a [Follower] too. When the user moves, it is due at
-// the same wall time in the new zone.
+// FollowUp is a single event that is detached from the series of its type. No event succeeds it, unless
+// its handler is a [Follower] too. When the user moves, it is due at the same wall time in the new zone.
 type FollowUp struct {
 	// Type is the event type. The handler of this type makes the payload and chooses the channel.
 	Type string

@@ -28,8 +28,7 @@ type Reminder struct {
 	Execution
 	// Type is the event type. Empty means TypeReminder.
 	Type string
-	// Attribute is the name of the user's attribute that has the appointments. Empty
-	// means "reminders".
+	// Attribute is the name of the user's attribute that has the appointments. Empty means "reminders".
 	Attribute string
 	// Policies say how wall times that clocks skip or show twice are resolved. The zero
 	// Policies mean the defaults.

@@ -32,9 +32,8 @@ func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKe
 	return hashKey(32, userID, due, eventType, occurrenceKey)
 }
 
-// hashKey returns the key with a number of digits of the hash over the parts, joined by "-".
-// The key is not the identity of the event, because its instant can move: see
-// docs/adr/0006-identity.md.
+// hashKey returns the key with a number of digits of the hash over the parts, joined by "-". The key is
+// not the identity of the event, because its instant can move: see docs/adr/0006-identity.md.
 func hashKey(digits int, userID string, due time.Time, rest ...string) IdempotencyKey {
 	text := append(make([]byte, 0, 128), userID...) // long enough for most, so that it stays on the stack
 	text = due.UTC().AppendFormat(append(text, '-'), keyInstant)

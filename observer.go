@@ -113,8 +113,7 @@ type Measurement struct {
 	// zero if the claim failed, or if the repository does not measure it. Query and the fields
 	// up to Err are for MeasuredClaim.
 	Query time.Duration
-	// Total is how long the whole call took, including the wait for a connection and
-	// repeated attempts.
+	// Total is how long the whole call took, including the wait for a connection and repeated attempts.
 	Total     time.Duration
 	BatchSize int   // the most events that the claim asked for
 	Found     int   // how many events the claim took

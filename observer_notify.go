@@ -124,8 +124,7 @@ func (n *Notice) explain(o Outcome) {
 	}
 }
 
-// notifyReleased notifies the observers of released events. Events of a deleted user have
-// ended instead.
+// notifyReleased notifies the observers of released events. Events of a deleted user have ended instead.
 func (s *scheduler) notifyReleased(ctx context.Context, events []Event, cause ReleaseCause) {
 	s.notifyEach(ctx, len(events), func(i int) Notice {
 		n := Notice{Kind: noticeOf(Processing, &events[i]), Event: events[i]}

@@ -196,9 +196,8 @@ func successorID(next, done Event, now time.Time) uuid.UUID {
 	return stamped(id, at)
 }
 
-// ticks is the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds
-// have the fraction of a millisecond in steps of 256 ns, as in package uuid (RFC 9562,
-// section 6.2, method 3).
+// ticks is the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds have the fraction
+// of a millisecond in steps of 256 ns, as in package uuid (RFC 9562, section 6.2, method 3).
 type ticks uint64
 
 func ticksOf(t time.Time) ticks {

@@ -32,10 +32,9 @@ type Repository interface {
 	MaintenanceRepository
 	Timekeeper
 
-	// Listen receives hints that another process stored an event which can be claimed soon.
-	// Run then searches for events at once, instead of at the next poll (see [WithPoll]).
-	// Hints need not be reliable: an unnecessary hint costs one query, and the next poll
-	// makes up for a missing one.
+	// Listen receives hints that another process stored an event which can be claimed soon. Run then
+	// searches for events at once, instead of at the next poll (see [WithPoll]). Hints need not be
+	// reliable: an unnecessary hint costs one query, and the next poll makes up for a missing one.
 	//
 	// Listen calls wake for each hint until ctx is done. It also calls wake once when it
 	// starts to receive hints, for the events that were stored before. It calls wake from one

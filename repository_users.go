@@ -17,14 +17,13 @@ import (
 
 // UserRepository stores and finds users, each together with the user's events.
 type UserRepository interface {
-	// CreateUsers stores users with their first events, one event for each series, and
-	// returns the results in the order of the list. Each user is stored with all events,
-	// or not at all. A user who cannot be stored has an error in the result and does not
-	// affect the others. The error matches [ErrExists] if the id is taken, also by an
-	// earlier user of the list, or if two events have the same series (see [SeriesOf]). It
-	// matches [ErrLocked] while a deleted user has the id: see [DeleteOptions]. It is an
-	// [*ExternalIDTakenError] if only the external id is taken, also by an earlier user of
-	// the list who is stored. A deleted user has no external id any more.
+	// CreateUsers stores users with their first events, one event for each series, and returns the
+	// results in the order of the list. Each user is stored with all events, or not at all. A user who
+	// cannot be stored has an error in the result and does not affect the others. The error matches
+	// [ErrExists] if the id is taken, also by an earlier user of the list, or if two events have the
+	// same series (see [SeriesOf]). It matches [ErrLocked] while a deleted user has the id: see
+	// [DeleteOptions]. It is an [*ExternalIDTakenError] if only the external id is taken, also by an
+	// earlier user of the list who is stored. A deleted user has no external id any more.
 	//
 	// If the call fails, it returns the results of the first users of the list, as far as they are
 	// known. It is unknown whether the other users were stored. The same call may be repeated.
@@ -33,14 +32,13 @@ type UserRepository interface {
 	// User returns a user, or a [*NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (User, error)
 
-	// EditUser changes a user and the user's open events, all or nothing. It locks the
-	// user, calls edit with the present roster, and stores the edit that the function
-	// returns. It returns an error of edit unchanged, and then stores nothing. Edit must
-	// be quick and must not use the repository. Edit is called again when the transaction
-	// has to be repeated, and when it adds an event whose occurrence is used by keys that
-	// were missing in the roster. The last result counts. The error is a [*NotFoundError] if the user
-	// does not exist, an [*ExternalIDTakenError] if another user has the external id, and
-	// that of [Roster.Check] if the edit cannot be stored.
+	// EditUser changes a user and the user's open events, all or nothing. It locks the user, calls edit
+	// with the present roster, and stores the edit that the function returns. It returns an error of
+	// edit unchanged, and then stores nothing. Edit must be quick and must not use the repository. Edit
+	// is called again when the transaction has to be repeated, and when it adds an event whose
+	// occurrence is used by keys that were missing in the roster. The last result counts. The error is a
+	// [*NotFoundError] if the user does not exist, an [*ExternalIDTakenError] if another user has the
+	// external id, and that of [Roster.Check] if the edit cannot be stored.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
 	// UsedKeys returns the used keys of series of a user, as they are now. An open event counts
@@ -48,9 +46,8 @@ type UserRepository interface {
 	// the result, and so are all series of a user who does not exist. UsedKeys locks nothing.
 	UsedKeys(ctx context.Context, userID uuid.UUID, series []Series) (map[Series]UsedKeys, error)
 
-	// DeleteUser deletes a user and everything about the user, either now or when the
-	// events in flight have ended (see [DeleteOptions]). The error is a [*NotFoundError]
-	// if the user does not exist.
+	// DeleteUser deletes a user and everything about the user, either now or when the events in flight
+	// have ended (see [DeleteOptions]). The error is a [*NotFoundError] if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
 
 	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. No
@@ -84,11 +81,10 @@ type UserRepository interface {
 // UserFilter selects the users who match every field that is not empty. The zero
 // UserFilter selects all users. An index finds users by each field.
 //
-// Names and addresses are compared without case, as by strings.EqualFold: by the simple
-// case folding of Unicode, in every script and whatever the locale of the database is.
-// "åsa" selects "Åsa", and "ελύτης" selects "ΕΛΎΤΗΣ". No letter becomes two: "ss" does not
-// select "ß". Accents count, and a letter that is written with a combining accent is
-// another letter. "İ" counts as "i", but "ı" is a letter of its own.
+// Names and addresses are compared without case, as by strings.EqualFold: by the simple case folding of
+// Unicode, in every script and whatever the locale of the database is. "åsa" selects "Åsa", and "ελύτης"
+// selects "ΕΛΎΤΗΣ". No letter becomes two: "ss" does not select "ß". Accents count, and a letter that is
+// written with a combining accent is another letter. "İ" counts as "i", but "ı" is a letter of its own.
 type UserFilter struct {
 	// Name is the beginning of the last name or of the full name, which is [User.Name].
 	// "ada" and "ada lo" and "love" all select Ada Lovelace.
@@ -122,8 +118,7 @@ func (f UserFilter) Bounds(p Page) (limit int, after User, err error) {
 	return limit, after, nil
 }
 
-// named returns the id and the names that a cursor of a list by name has, or a cursor that
-// is invalid.
+// named returns the id and the names that a cursor of a list by name has, or a cursor that is invalid.
 func (c Cursor) named() (id Cursor, first, last string) {
 	parts := strings.Split(string(c), "/")
 	if len(parts) != 3 {
@@ -182,9 +177,8 @@ func (r Roster) open() map[Series]string {
 	return open
 }
 
-// Edit is a change of a user and of their open events, which a Roster holds. The caller
-// passes the change to store, and gets back the change as stored. [Roster.Check] says which
-// edits can be stored.
+// Edit is a change of a user and of their open events, which a Roster holds. The caller passes the
+// change to store, and gets back the change as stored. [Roster.Check] says which edits can be stored.
 type Edit struct {
 	User *User // the changed user, with its version raised by one; nil leaves the user unchanged
 
@@ -201,10 +195,9 @@ type Edit struct {
 	Removed []Event // pending events to delete, because their occurrence no longer exists
 }
 
-// DeleteOptions says how a user is deleted. The zero DeleteOptions lets deliveries that
-// are under way end first. Until then the user is hidden: it can be neither read nor
-// edited. The events in flight end without a successor and are not tried again. Then the
-// next sweeps remove the user and all events.
+// DeleteOptions says how a user is deleted. The zero DeleteOptions lets deliveries that are under way
+// end first. Until then the user is hidden: it can be neither read nor edited. The events in flight end
+// without a successor and are not tried again. Then the next sweeps remove the user and all events.
 type DeleteOptions struct {
 	// AtOnce deletes the user and all the user's events in one transaction, including ended
 	// events and events in flight, as for erasure by law. A hidden user is deleted too.
@@ -238,9 +231,8 @@ type DeleteResult struct {
 // CreateUserResult is the result of storing one of many users.
 type CreateUserResult struct {
 	UserWithEvents // as stored, if Err is nil
-	// Err matches ErrExists if the id is taken, and ErrLocked while a user with the id is
-	// being deleted. It is an *ExternalIDTakenError if the external id is taken, also by an
-	// earlier user of the list.
+	// Err matches ErrExists if the id is taken, and ErrLocked while a user with the id is being deleted.
+	// It is an *ExternalIDTakenError if the external id is taken, also by an earlier user of the list.
 	Err error
 }
 

@@ -232,9 +232,8 @@ type pausePoll struct {
 	failures int         // in a row
 }
 
-// pollPauses wakes the engine when a pause ends, until enough fires or ctx is done. It
-// queries the pauses as often as the engine polls. After a failure it waits as long as
-// the next attempt to listen.
+// pollPauses wakes the engine when a pause ends, until enough fires or ctx is done. It queries the
+// pauses as often as the engine polls. After a failure it waits as long as the next attempt to listen.
 func (s *scheduler) pollPauses(ctx context.Context, w *pausePoll, enough <-chan time.Time) {
 	if ctx.Err() != nil {
 		return

@@ -12,8 +12,7 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// ahead returns how the engine claims events before they are due. With a rate, it claims
-// none ahead.
+// ahead returns how the engine claims events before they are due. With a rate, it claims none ahead.
 func (w *worker) ahead() engine.Ahead[*job] {
 	if w.tokens != nil { // with a rate, events that wait for a token would be held
 		return engine.Ahead[*job]{}

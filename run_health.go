@@ -68,8 +68,7 @@ type Failure struct {
 	Err error         // the error of the last attempt; nil while the first attempt runs
 }
 
-// Err returns nil if Run is healthy, and otherwise an error that joins all problems. The
-// error matches
+// Err returns nil if Run is healthy, and otherwise an error that joins all problems. The error matches
 //
 //   - [ErrNotRunning] if Run is not active or was asked to stop; then it has no other problems
 //   - [ErrStuck] if more than half of the workers are stuck, or ten calls or more are

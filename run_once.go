@@ -27,9 +27,8 @@ type RunOnceOptions struct {
 	// few moments more, and at most one lease (see [WithLease]).
 	Within time.Duration
 
-	// Prune deletes ended events as [WithRetention] says, after the deliveries. It reads
-	// every event that ended before the retention, so once a day is enough. Without a
-	// retention it does nothing.
+	// Prune deletes ended events as [WithRetention] says, after the deliveries. It reads every event
+	// that ended before the retention, so once a day is enough. Without a retention it does nothing.
 	Prune bool
 }
 

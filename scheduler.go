@@ -107,9 +107,8 @@ type Runner interface {
 	// Any other limit is a [*ValidationError]. FindMissed changes nothing and logs nothing.
 	FindMissed(ctx context.Context, limit int) ([]Event, error)
 
-	// Health returns the present condition of Run. It makes no call to the repository, so
-	// it is cheap and cannot fail. It is the same for all schedulers that
-	// [Scheduler].With made from one another.
+	// Health returns the present condition of Run. It makes no call to the repository, so it is cheap
+	// and cannot fail. It is the same for all schedulers that [Scheduler].With made from one another.
 	Health() Health
 }
 
@@ -118,11 +117,10 @@ type Runner interface {
 // goroutine until the handler returns, even if the context of the edit ends before. After five seconds
 // the call counts as blocked, and ten blocked calls of a handler make further ones fail (see [Health]).
 type Planner interface {
-	// CreateUser stores a user together with the user's first event of each registered
-	// type that has an occurrence for the user, in one transaction. The error is a
-	// [*ValidationError] if the profile is invalid, an [*ExternalIDTakenError] if another
-	// user has the external id. It matches [ErrExists] if the id is taken, and [ErrLocked]
-	// while a user with this id is being deleted: then try again later.
+	// CreateUser stores a user together with the user's first event of each registered type that has an
+	// occurrence for the user, in one transaction. The error is a [*ValidationError] if the profile is
+	// invalid, an [*ExternalIDTakenError] if another user has the external id. It matches [ErrExists] if
+	// the id is taken, and [ErrLocked] while a user with this id is being deleted: then try again later.
 	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
 	// UpdateUser changes a user and replans the user's pending events, in one transaction. Events
@@ -160,13 +158,12 @@ type Planner interface {
 	// up which users are stored. The counts leave out users that cannot be looked up.
 	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
 
-	// Backfill stores the next events of one type for all existing users who have no open
-	// event of it, as [Planner].Schedule does for one user. It can be interrupted,
-	// repeated, and run by several processes at the same time. It locks the users of a page,
-	// at most two pages at a time, while it plans and stores their events. Edits and
-	// deliveries of other users go on. After an error, one page more may be stored than the
-	// result counts. A user who is created meanwhile gets the events from the program that
-	// creates the user, if that program has the handler.
+	// Backfill stores the next events of one type for all existing users who have no open event of it,
+	// as [Planner].Schedule does for one user. It can be interrupted, repeated, and run by several
+	// processes at the same time. It locks the users of a page, at most two pages at a time, while it
+	// plans and stores their events. Edits and deliveries of other users go on. After an error, one page
+	// more may be stored than the result counts. A user who is created meanwhile gets the events from
+	// the program that creates the user, if that program has the handler.
 	//
 	// Backfill does not wait for locks. If a user stays locked for seconds, or until an error
 	// ends the call, Backfill lists the user in Refused with [ErrLocked]. A Backfill that
@@ -215,10 +212,9 @@ type Planner interface {
 	// imports and backfills of the user, until OptIn. The errors of OptOut and OptIn are those of
 	// UpdateUser, which can make the same changes together with others (see [ProfileChange]).
 	//
-	// Events of types without a handler in this program stay PENDING. The program that
-	// delivers them compares the user's opt-outs before each attempt, and ends what is
-	// refused as CANCELLED. The same holds for an opt-out with a Channel. An opt-out that
-	// the user has already is not stored again.
+	// Events of types without a handler in this program stay PENDING. The program that delivers them
+	// compares the user's opt-outs before each attempt, and ends what is refused as CANCELLED. The same
+	// holds for an opt-out with a Channel. An opt-out that the user has already is not stored again.
 	OptOut(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
 
 	// OptIn removes one opt-out, if the user has it. The types that are owed again are
@@ -230,15 +226,14 @@ type Planner interface {
 // Operator changes events, and pauses types of events, at the request of an operator. On a
 // scheduler that is bound to a transaction of the host, the changes are part of that transaction.
 type Operator interface {
-	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED, its
-	// occurrence key is used, and the series continues with the next occurrence. If this program
-	// has no handler for the type, the successor is left to a program that has one: Run of such a
-	// program plans the successor within one sweep (see [WithSweep]). The error is a
-	// [*NotFoundError] if the event does not exist, and an [*InvalidStateTransitionError] if it has
-	// started or ended. It is an [*OptimisticLockError] if the event ended during the call, or has
-	// another version than [CancelOptions].Version. It is a [*SuccessorError] if the successor
-	// cannot be planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries
-	// cancels the event alone.
+	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED, its occurrence
+	// key is used, and the series continues with the next occurrence. If this program has no handler for
+	// the type, the successor is left to a program that has one: Run of such a program plans the
+	// successor within one sweep (see [WithSweep]). The error is a [*NotFoundError] if the event does
+	// not exist, and an [*InvalidStateTransitionError] if it has started or ended. It is an
+	// [*OptimisticLockError] if the event ended during the call, or has another version than
+	// [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be planned, as when a
+	// policy rejects its wall time. Then [CancelOptions].EndSeries cancels the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another
@@ -249,12 +244,11 @@ type Operator interface {
 	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
 	RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
-	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
-	// [Event.Requeue]), because an ended event never changes. The error is a
-	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
-	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
-	// of the type, unless [ForceOptions].Force is set. It matches [ErrExists] if the event
-	// was requeued before; then requeue the event that repeats it, which the text names.
+	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see [Event.Requeue]),
+	// because an ended event never changes. The error is a [*NotFoundError] if the event does not exist,
+	// an [*InvalidStateTransitionError] if it is neither FAILED nor CANCELLED. It matches [ErrOptedOut]
+	// if the user has opted out of the type, unless [ForceOptions].Force is set. It matches [ErrExists]
+	// if the event was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
 	// Pause stops all processes from claiming events of the type. The pause is stored, so it also

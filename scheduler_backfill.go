@@ -19,14 +19,12 @@ import (
 type BackfillOptions struct {
 	// After is Next of an earlier result, to continue from there. Empty means the first user.
 	After Cursor
-	// Rate is the most users to process in one second, which leaves capacity of the
-	// database to other work. It must not be negative. Zero means no limit: two pages are
-	// in progress at a time, each on a connection, except in a transaction of the host. A
-	// page has up to 1,000 users, and at most Rate.
+	// Rate is the most users to process in one second, which leaves capacity of the database to other
+	// work. It must not be negative. Zero means no limit: two pages are in progress at a time, each on a
+	// connection, except in a transaction of the host. A page has up to 1,000 users, and at most Rate.
 	Rate int
-	// Progress, if not nil, is called after each page with the result so far. Backfill
-	// waits until it returns. With a Rate it holds no locks meanwhile; otherwise the next
-	// page may be in progress.
+	// Progress, if not nil, is called after each page with the result so far. Backfill waits until it
+	// returns. With a Rate it holds no locks meanwhile; otherwise the next page may be in progress.
 	Progress func(BackfillResult)
 }
 

@@ -16,9 +16,8 @@ import (
 type CancelOptions struct {
 	// Reason is stored as the event's FailureReason, cut to 1,000 bytes. It may be empty.
 	Reason string
-	// Version is the version of the event that is cancelled. If the stored event has
-	// another version, nothing is cancelled, and the error is an [*OptimisticLockError].
-	// Zero means any version.
+	// Version is the version of the event that is cancelled. If the stored event has another version,
+	// nothing is cancelled, and the error is an [*OptimisticLockError]. Zero means any version.
 	Version int
 	// EndSeries plans no successor of the event. The series continues when a program that
 	// has the handler next edits, reschedules or backfills the user.
@@ -28,11 +27,10 @@ type CancelOptions struct {
 // ForceOptions are options of [Operator].RunNow and [Operator].Requeue. The zero ForceOptions
 // means the defaults.
 type ForceOptions struct {
-	// Force makes RunNow deliver an event in the user's quiet hours too. It is then on time, and
-	// is delivered at once. An event that has failed before, or whose instant has passed, still
-	// waits for the end of the quiet hours. In a program without
-	// [WithQuietHours], Force is required if another program has stored quiet hours (see
-	// [Setting]). Without it, the error is a [*ValidationError].
+	// Force makes RunNow deliver an event in the user's quiet hours too. It is then on time, and is
+	// delivered at once. An event that has failed before, or whose instant has passed, still waits for
+	// the end of the quiet hours. In a program without [WithQuietHours], Force is required if another
+	// program has stored quiet hours (see [Setting]). Without it, the error is a [*ValidationError].
 	//
 	// It makes Requeue deliver the event whatever its user has opted out of, now or later, and in
 	// the user's quiet hours too. Without it, an event is refused if the user has opted out of

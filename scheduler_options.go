@@ -45,10 +45,9 @@ type settings struct {
 // most 2,000 events, even with more workers.
 func WithWorkers(n int) Option { return func(s *settings) { s.workers = n } }
 
-// WithLease sets how long a claimed event is leased to this process. The lease must be at
-// least three seconds. The default is one minute. Run renews the lease while the delivery
-// runs. When a process dies, its events wait until the lease has expired, and then
-// another process releases them.
+// WithLease sets how long a claimed event is leased to this process. The lease must be at least three
+// seconds. The default is one minute. Run renews the lease while the delivery runs. When a process dies,
+// its events wait until the lease has expired, and then another process releases them.
 func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
 
 // WithDrain sets how long deliveries may go on after the context of Run is done. It must
@@ -130,10 +129,9 @@ func WithMiddleware(around ...func(next Deliverer) Deliverer) Option {
 	return func(s *settings) { s.middleware = append(s.middleware, around...) }
 }
 
-// WithDeliverer sets the deliverer of a channel. If any channel has a deliverer,
-// NewScheduler returns an error that matches [ErrNoDeliverer] for each handler whose channel has none. If
-// no channel has a deliverer, as in a program that only plans, NewScheduler accepts that,
-// and Run logs it at Error.
+// WithDeliverer sets the deliverer of a channel. If any channel has a deliverer, NewScheduler returns an
+// error that matches [ErrNoDeliverer] for each handler whose channel has none. If no channel has a
+// deliverer, as in a program that only plans, NewScheduler accepts that, and Run logs it at Error.
 func WithDeliverer(c Channel, d Deliverer) Option {
 	return func(s *settings) { s.deliverers[c] = d }
 }
@@ -180,10 +178,9 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // Give the same quiet hours to every program that delivers events, makes them due or edits
 // users. Run stores them, and logs a warning if another program stored others (see [Setting]).
 //
-// The function is called before each attempt at a late event. It must be safe for
-// concurrent use and must depend only on u. NewScheduler and Run call it with the zero
-// User. NewScheduler returns an error if a time of day is out of range. If Until is out of
-// range later, the user has no quiet hours.
+// The function is called before each attempt at a late event. It must be safe for concurrent use and
+// must depend only on u. NewScheduler and Run call it with the zero User. NewScheduler returns an error
+// if a time of day is out of range. If Until is out of range later, the user has no quiet hours.
 func WithQuietHours(of func(u User) calendar.QuietHours) Option {
 	return func(s *settings) { s.quiet = of }
 }
@@ -353,8 +350,7 @@ func (s *scheduler) checkQuietHours(ctx context.Context, options ForceOptions) e
 		stored.Value, cmp.Or(stored.Program, "another program"))}}}
 }
 
-// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
-// hours.
+// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet hours.
 func (s *scheduler) runAt(g guard, r Roster, e Event, options ForceOptions) (time.Time, error) {
 	if s.quiet == nil || options.Force {
 		return r.Now, nil

@@ -350,9 +350,8 @@ CREATE TABLE :"schema".settings (
     CONSTRAINT settings_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
 );
 
--- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
--- program makes the step, so no role needs the right to write here. Enabling the trail creates the triggers, so a disabled trail costs
--- nothing.
+-- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever program
+-- makes the step, so no role needs the right to write here. Enabling the trail creates the triggers, so a disabled trail costs nothing.
 CREATE TABLE :"schema".audit (
     id         bigint       PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),

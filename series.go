@@ -269,9 +269,8 @@ const (
 	OriginRequeued  OriginKind = "requeued"  // repeats an event that failed or was cancelled; see [Event.Requeue]
 )
 
-// Origin says how an event was created. It never changes. The zero Origin means that a
-// handler planned the event as part of a series. Events of all other origins are
-// detached: they have no successor.
+// Origin says how an event was created. It never changes. The zero Origin means that a handler planned
+// the event as part of a series. Events of all other origins are detached: they have no successor.
 type Origin struct {
 	Kind OriginKind
 	// From is the id of the event that a follow-up follows, or that a requeued event
@@ -293,9 +292,8 @@ func (e Event) detached() bool { return e.Origin.Kind != OriginPlanned }
 // maxDetachedKey leaves room for the kind in [Series].Detached.
 const maxDetachedKey = 90
 
-// UsedKey is the last occurrence of a series that was used, among those whose keys have one
-// unit. That occurrence and all earlier ones of the unit are used for ever. Values are
-// comparable with ==.
+// UsedKey is the last occurrence of a series that was used, among those whose keys have one unit. That
+// occurrence and all earlier ones of the unit are used for ever. Values are comparable with ==.
 type UsedKey struct {
 	Unit    calendar.Unit
 	Key     string            // the greatest key that was used

@@ -46,8 +46,7 @@ type (
 	DueBetween struct{ From, Until time.Time }
 	// Ready selects the events that can be claimed now.
 	Ready struct{}
-	// InZone selects the events of zones with these names. A link and its target are
-	// different names.
+	// InZone selects the events of zones with these names. A link and its target are different names.
 	InZone []string
 	// Overdue selects the pending events whose due instant passed more than By ago, also those of a
 	// spread type that wait for their point of the window.
@@ -178,8 +177,7 @@ func (p Page) EventBounds() (limit int, at time.Time, after uuid.UUID, err error
 	return p.bounds(p.Order)
 }
 
-// bounds returns the bounds of a page in one of the allowed orders, which are all orders
-// up to highest.
+// bounds returns the bounds of a page in one of the allowed orders, which are all orders up to highest.
 func (p Page) bounds(highest Order) (limit int, at time.Time, after uuid.UUID, err error) {
 	var bad ValidationError
 	refuse := func(field, problem string) {

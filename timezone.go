@@ -21,9 +21,8 @@ type ReconcileOptions struct {
 	// DryRun stores nothing. The result says which events the rules would move, even if
 	// the rules are not newer than the stored rules.
 	DryRun bool
-	// Trust lets the rules replace stored rules even if they are not known to be newer.
-	// It is for an operator who knows that the rules are newer, although the names of
-	// releases do not show it.
+	// Trust lets the rules replace stored rules even if they are not known to be newer. It is for an
+	// operator who knows that the rules are newer, although the names of releases do not show it.
 	Trust bool
 }
 

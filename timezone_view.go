@@ -27,8 +27,7 @@ type zoneView struct {
 	own   sync.Map     // the results of comparisons, by zone: *otherRules
 }
 
-// otherRules are this program's rules in a zone for which the repository follows other
-// rules, or may.
+// otherRules are this program's rules in a zone for which the repository follows other rules, or may.
 type otherRules struct {
 	calendar.ZoneRules
 	from time.Time // instants before it cannot differ

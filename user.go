@@ -137,9 +137,8 @@ type Profile struct {
 
 // ProfileChange is a change of some fields of a profile. A nil field is left unchanged.
 type ProfileChange struct {
-	// Version is the version of the user that the change is for. If the stored user has
-	// another version, nothing is changed, and the error is an [*OptimisticLockError].
-	// Zero means any version.
+	// Version is the version of the user that the change is for. If the stored user has another version,
+	// nothing is changed, and the error is an [*OptimisticLockError]. Zero means any version.
 	Version     int
 	FirstName   *string
 	LastName    *string

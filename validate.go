@@ -12,12 +12,11 @@ import (
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// Check returns an error if e must not be delivered at now, and nil otherwise. now is the
-// present time by the database clock, in UTC: calendar.StoredTimezone(e.Zone).WallTime(now)
-// is what clocks show in the zone of the event. An error fails the event for good, with
-// the error as its FailureReason, unless it asks for something else: [Snooze] postpones
-// the event, and [NotOwed] cancels it. A host can add its own checks (see [WithChecks]). A
-// Check must be safe for concurrent use.
+// Check returns an error if e must not be delivered at now, and nil otherwise. now is the present time
+// by the database clock, in UTC: calendar.StoredTimezone(e.Zone).WallTime(now) is what clocks show in
+// the zone of the event. An error fails the event for good, with the error as its FailureReason, unless
+// it asks for something else: [Snooze] postpones the event, and [NotOwed] cancels it. A host can add its
+// own checks (see [WithChecks]). A Check must be safe for concurrent use.
 type Check func(e Event, now time.Time) error
 
 // Checks is a validation chain: a list of checks in the order in which they are called.
@@ -62,8 +61,7 @@ func IsDue() Check {
 	}
 }
 
-// AttemptsLeft refuses events with n failed attempts or more. The error is a
-// [*MaxRetriesExceededError].
+// AttemptsLeft refuses events with n failed attempts or more. The error is a [*MaxRetriesExceededError].
 func AttemptsLeft(n int) Check {
 	return func(e Event, _ time.Time) error {
 		if e.RetryCount >= n {
@@ -73,8 +71,7 @@ func AttemptsLeft(n int) Check {
 	}
 }
 
-// CrashesBelow refuses events whose worker died n times or more, because the events may
-// be the cause.
+// CrashesBelow refuses events whose worker died n times or more, because the events may be the cause.
 func CrashesBelow(n int) Check {
 	return func(e Event, _ time.Time) error {
 		if e.CrashCount >= n {

@@ -36,9 +36,8 @@ func PendingEvent(t testing.TB, r almanac.Repository, userID uuid.UUID, eventTyp
 	return FindEvents(t, r, spec, 1)[0]
 }
 
-// PendingAt is like [PendingEvent]. It also fails t at once unless the event is for the
-// wall time and the zone in want, such as "2027-03-15T09:00 Europe/London". Seconds may be
-// omitted when they are zero.
+// PendingAt is like [PendingEvent]. It also fails t at once unless the event is for the wall time and
+// the zone in want, such as "2027-03-15T09:00 Europe/London". Seconds may be omitted when they are zero.
 func PendingAt(t testing.TB, r almanac.Repository, userID uuid.UUID, eventType, want string) almanac.Event {
 	t.Helper()
 	wall, zone, _ := strings.Cut(want, " ")
@@ -99,8 +98,7 @@ func list(events []almanac.Event) string {
 	return text.String()
 }
 
-// occurrence describes the occurrence of an event: the type, the series if it has a name,
-// and the key.
+// occurrence describes the occurrence of an event: the type, the series if it has a name, and the key.
 func occurrence(e almanac.Event) string {
 	if e.Series == "" {
 		return e.Type + " " + e.OccurrenceKey

@@ -54,9 +54,8 @@ func WithUserID(id uuid.UUID) UserOption {
 	return func(p *almanac.Profile) { p.ID = id }
 }
 
-// User returns a valid user with a new id: Ada Lovelace, born on 1990-01-01, living in
-// America/New_York. The repository sets the time of creation. User panics if the options
-// make an invalid user.
+// User returns a valid user with a new id: Ada Lovelace, born on 1990-01-01, living in America/New_York.
+// The repository sets the time of creation. User panics if the options make an invalid user.
 func User(options ...UserOption) almanac.User {
 	p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "America/New_York"}
 	for _, option := range options {

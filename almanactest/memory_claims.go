@@ -22,8 +22,7 @@ func pending(types []string) func(almanac.Event) bool {
 	return func(e almanac.Event) bool { return e.Status == almanac.Pending && slices.Contains(types, e.Type) }
 }
 
-// since returns the mark of a request. A mark later than now counts as zero: the clock was
-// set back.
+// since returns the mark of a request. A mark later than now counts as zero: the clock was set back.
 func since(mark, now time.Time) time.Time {
 	if mark.After(now) {
 		return time.Time{}
@@ -312,8 +311,7 @@ func (s *state) succeed(result *almanac.SettleResult, one almanac.Settlement, u 
 	}
 }
 
-// stall stores the series of an event that has ended, and whose successor cannot be planned
-// or stored.
+// stall stores the series of an event that has ended, and whose successor cannot be planned or stored.
 func (s *state) stall(result *almanac.SettleResult, err error, now time.Time) {
 	is := result.Event.Stalled(err, now)
 	result.PlanErr, result.Stalled = err, &is

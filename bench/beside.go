@@ -275,8 +275,7 @@ func (b *bench) neighbours() []neighbour {
 	}
 }
 
-// holdUsers updates the users whose events are due first, as a host does in a transaction of
-// its own.
+// holdUsers updates the users whose events are due first, as a host does in a transaction of its own.
 func holdUsers(ctx context.Context, tx pgx.Tx) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE almanac.users

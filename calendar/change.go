@@ -28,8 +28,7 @@ func (c Change) From() WallTime { return WallTimeOf(c.At.UTC().Add(c.Before)) }
 // follows a gap, and the first one of a fold.
 func (c Change) To() WallTime { return WallTimeOf(c.At.UTC().Add(c.After)) }
 
-// String says what clocks do, such as "clocks skip 02:00–03:00" or "clocks go back
-// from 03:00 to 02:00".
+// String says what clocks do, such as "clocks skip 02:00–03:00" or "clocks go back from 03:00 to 02:00".
 func (c Change) String() string {
 	from, to := c.From(), c.To()
 	when := func(w WallTime) string { return w.Clock.short() }

@@ -48,11 +48,10 @@
 //
 // # Errors
 //
-// An unknown zone name is an [*InvalidTimezoneError], which suggests the nearest name. An
-// invalid rule is an [*InvalidRecurrenceError]. A wall time that a policy refuses is a
-// [*WallTimeError]. A text in the wrong form is a [*FormatError]. An unknown policy is an
-// [*InputError], with an [InputProblem] for each bad field. The error at the end of a
-// recurrence matches [ErrNoOccurrence].
+// An unknown zone name is an [*InvalidTimezoneError], which suggests the nearest name. An invalid rule
+// is an [*InvalidRecurrenceError]. A wall time that a policy refuses is a [*WallTimeError]. A text in
+// the wrong form is a [*FormatError]. An unknown policy is an [*InputError], with an [InputProblem] for
+// each bad field. The error at the end of a recurrence matches [ErrNoOccurrence].
 //
 // Several goroutines can use any value of this package at once. What other software does when
 // clocks change, and every kind of change, is in docs/clocks.md of the module.

@@ -58,10 +58,9 @@ const (
 	MonthEndSkip  MonthEndPolicy = "skip"  // not at all: in longer months only
 )
 
-// Policies say how to resolve wall times that clocks skip or show twice, and days that a
-// month or year does not have. A handler returns them with each occurrence, so each event
-// type has its own. They are stored with each event. The zero Policies are the defaults:
-// forward, first, feb28, clamp.
+// Policies say how to resolve wall times that clocks skip or show twice, and days that a month or year
+// does not have. A handler returns them with each occurrence, so each event type has its own. They are
+// stored with each event. The zero Policies are the defaults: forward, first, feb28, clamp.
 type Policies struct {
 	Gap      GapPolicy
 	Fold     FoldPolicy

@@ -10,11 +10,10 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly],
-// [Monthly], [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them
-// [Bounded], announced by an [Offset] or kept [Outside] of quiet hours, or one of the host's own. It knows no zone and no
-// clock change; [Next] resolves its wall times in a zone. A Recurrence must be safe for
-// concurrent use.
+// Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly], [Monthly],
+// [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them [Bounded], announced by an
+// [Offset] or kept [Outside] of quiet hours, or one of the host's own. It knows no zone and no clock
+// change; [Next] resolves its wall times in a zone. A Recurrence must be safe for concurrent use.
 type Recurrence interface {
 	// After returns the first slot strictly after w. The wall time w need not be a slot; the
 	// zero WallTime comes before every other. Policies decide about days that a month or a
@@ -113,10 +112,9 @@ const fewSlots = 8
 // the given one. Its cost does not depend on how long the recurrence has been running, unless
 // it is counted, and it always terminates.
 //
-// If a policy moves a skipped wall time onto or past another wall time of the same
-// recurrence, the moved one gives way: it is left out. So a rule of every hour on the hour
-// runs once an hour, also in the night in which 02:00 moves to 03:00. Instants come in the
-// order of keys, and none comes twice.
+// If a policy moves a skipped wall time onto or past another wall time of the same recurrence, the moved
+// one gives way: it is left out. So a rule of every hour on the hour runs once an hour, also in the
+// night in which 02:00 moves to 03:00. Instants come in the order of keys, and none comes twice.
 //
 // The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000 in UTC, and
 // [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of [Timezone.Resolve]. So a
@@ -241,8 +239,7 @@ func (z Timezone) beforeAll(after time.Time, p Policies) WallTime {
 	return shown
 }
 
-// givesWay reports whether a slot that a gap moved forward would meet or pass
-// another one of its series.
+// givesWay reports whether a slot that a gap moved forward would meet or pass another one of its series.
 func givesWay(r Recurrence, moved Occurrence) bool {
 	other, err := r.After(justBefore(moved.Resolution.Change.To()), moved.Policies)
 	return err == nil && !moved.Resolution.Shown().Before(other.Wall)

@@ -72,12 +72,11 @@ const (
 // This is the only place where a wall time becomes an instant. [time.Date] is no substitute: in a
 // gap or a fold it takes the earlier side in some zones and the later in others.
 //
-// With the default policies every valid wall time has an answer, but for a few hours at both
-// ends of the calendar. The error is a [*WallTimeError], which matches [ErrSkippedWallTime] or
-// [ErrRejectedWallTime], under the policies skip and reject, and an [*InvalidTimezoneError] for
-// a zone without data. It is an [*InputError] for an invalid wall time (30 February) or policy,
-// and for a wall time whose instant is outside of the years 1 to 9999 in UTC, such as
-// 9999-12-31T23:30:00 in New York.
+// With the default policies every valid wall time has an answer, but for a few hours at both ends of the
+// calendar. The error is a [*WallTimeError], which matches [ErrSkippedWallTime] or
+// [ErrRejectedWallTime], under the policies skip and reject, and an [*InvalidTimezoneError] for a zone
+// without data. It is an [*InputError] for an invalid wall time (30 February) or policy, and for a wall
+// time whose instant is outside of the years 1 to 9999 in UTC, such as 9999-12-31T23:30:00 in New York.
 func (z Timezone) Resolve(w WallTime, p Policies) (Resolution, error) {
 	r, err := z.resolve(w, p)
 	if err == nil && !r.inCalendar() {

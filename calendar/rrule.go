@@ -14,9 +14,8 @@ import (
 // what it yields is resolved like every other wall time. Make it with [ParseRRule]. Its keys are
 // dates, "2027-03-15", or wall times where a rule can happen more than once a day.
 //
-// The leap day and month end policies do not apply: a day that a month lacks follows
-// SKIP, which is OMIT unless the rule says otherwise. RDATE and EXDATE are not part of a
-// rule; see [RecurrenceSet].
+// The leap day and month end policies do not apply: a day that a month lacks follows SKIP, which is OMIT
+// unless the rule says otherwise. RDATE and EXDATE are not part of a rule; see [RecurrenceSet].
 //
 // It deviates from RFC 5545 in these points:
 //

@@ -17,9 +17,8 @@ type RuleText struct {
 	// Rule is once, daily, weekly, monthly or yearly in upper or lower case, an RRULE (see
 	// [ParseRRule]), or a cron expression (see [ParseCron]). The default is daily.
 	Rule string
-	// At is the time of day, HH:MM or HH:MM:SS; default 09:00. An RRULE begins at this time
-	// of the first day. A cron expression has its own times. With Before, At is the time of
-	// the announcement.
+	// At is the time of day, HH:MM or HH:MM:SS; default 09:00. An RRULE begins at this time of the first
+	// day. A cron expression has its own times. With Before, At is the time of the announcement.
 	At string
 	// On is the day: mon,thu for weekly; 1 to 31, or -1 for the last day, for monthly; 02-29
 	// for yearly. The default is that of the first day. Other rules have none.

@@ -85,10 +85,9 @@ func (z Timezone) String() string {
 	return z.zone.name
 }
 
-// Canonical returns the present name of the same place: "Asia/Kolkata" for
-// "Asia/Calcutta". It follows pure renames, and the System V names to the places that they
-// are links to: "America/New_York" for "EST5EDT". Zones of different places that happen to
-// agree today are different zones.
+// Canonical returns the present name of the same place: "Asia/Kolkata" for "Asia/Calcutta". It follows
+// pure renames, and the System V names to the places that they are links to: "America/New_York" for
+// "EST5EDT". Zones of different places that happen to agree today are different zones.
 func (z Timezone) Canonical() string {
 	if z.zone == nil {
 		return ""

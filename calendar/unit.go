@@ -1,9 +1,8 @@
 package calendar
 
-// Unit says what the keys of a recurrence name. Keys of one unit are compared byte by byte.
-// Keys of different units are not comparable. Units are texts, so that they can be stored,
-// and a unit of another calendar than the Gregorian has that calendar's name behind a
-// colon, such as "year:hebrew".
+// Unit says what the keys of a recurrence name. Keys of one unit are compared byte by byte. Keys of
+// different units are not comparable. Units are texts, so that they can be stored, and a unit of another
+// calendar than the Gregorian has that calendar's name behind a colon, such as "year:hebrew".
 type Unit string
 
 // The units of the recurrences of this package.

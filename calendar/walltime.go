@@ -28,8 +28,7 @@ func ParseDate(s string) (Date, error) {
 	return DateOf(t), nil
 }
 
-// dateProblem says, as a clause, why a text is not a date: it has another form, or there
-// is no such day.
+// dateProblem says, as a clause, why a text is not a date: it has another form, or there is no such day.
 func dateProblem(s string) string {
 	if !looksLike(s, time.DateOnly) {
 		return "is not a date of the form YYYY-MM-DD"
@@ -102,8 +101,7 @@ type Clock struct {
 	Second int // 0 to 59; wall clocks do not show leap seconds
 }
 
-// ParseClock reads a clock reading in the form "15:04" or "15:04:05". The error is a
-// [*FormatError].
+// ParseClock reads a clock reading in the form "15:04" or "15:04:05". The error is a [*FormatError].
 func ParseClock(s string) (Clock, error) {
 	layout := time.TimeOnly
 	if len(s) == len("15:04") {

@@ -12,9 +12,8 @@ import (
 // with the rules of another program, or of another release.
 type ZoneRules struct {
 	Zone string // the IANA name
-	// Fingerprint is a hash of the changes of clocks in the ten years from Since on. It
-	// depends on the effect of the rules, not on the file: two builds of one release have
-	// the same fingerprint.
+	// Fingerprint is a hash of the changes of clocks in the ten years from Since on. It depends on the
+	// effect of the rules, not on the file: two builds of one release have the same fingerprint.
 	Fingerprint int64
 	Since       int    // a year
 	Version     string // of the zone data, such as "2026f"; empty if it is unknown

@@ -48,12 +48,11 @@ func AllowAll() Option {
 	}
 }
 
-// WithPermissions sets what viewers may do. The function is asked for each request that is
-// let in, and again for each thing on a page that needs a permission. user is the id of the
-// user concerned. It is [uuid.Nil] for actions about all users: pages of lists, operations
-// on many events, pauses, and reconciling. SeePayloads with uuid.Nil also shows the errors by
-// which events that are retried are grouped, for all users. SeeNames is asked with the id of each user whose
-// name a page would show.
+// WithPermissions sets what viewers may do. The function is asked for each request that is let in, and
+// again for each thing on a page that needs a permission. user is the id of the user concerned. It is
+// [uuid.Nil] for actions about all users: pages of lists, operations on many events, pauses, and
+// reconciling. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
+// grouped, for all users. SeeNames is asked with the id of each user whose name a page would show.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each
 // change is checked again when it is made. An error is logged and answered 503. The function
@@ -100,9 +99,8 @@ func (a *access) check() error {
 	return errors.Join(errs...)
 }
 
-// misdirected reports whether a request without authentication is for another host than
-// this machine. A web page whose host name resolves to this machine could otherwise read
-// everything (DNS rebinding).
+// misdirected reports whether a request without authentication is for another host than this machine. A
+// web page whose host name resolves to this machine could otherwise read everything (DNS rebinding).
 func (a *access) misdirected(r *http.Request) bool {
 	if !a.loopback {
 		return false

@@ -9,10 +9,9 @@
 //	pages, err := dashboard.New(scheduler, reader, dashboard.WithTokenLogin(token), dashboard.WithMonitor(monitor))
 //	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", pages))
 //
-// Pages are rendered by the server, by the zone data of the program: the browser's may be of
-// another release. Everything works without JavaScript. With script, pages stay up to date by themselves.
-// Nothing is loaded from elsewhere and nothing is inline, so a strict
-// Content-Security-Policy holds.
+// Pages are rendered by the server, by the zone data of the program: the browser's may be of another
+// release. Everything works without JavaScript. With script, pages stay up to date by themselves.
+// Nothing is loaded from elsewhere and nothing is inline, so a strict Content-Security-Policy holds.
 //
 // # Access
 //

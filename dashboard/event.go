@@ -173,8 +173,7 @@ func (r *request) words(e almanac.Event) (w eventWords, err error) {
 	return w, nil
 }
 
-// formsFor returns the operations that the status of an event and the permissions of the
-// viewer allow.
+// formsFor returns the operations that the status of an event and the permissions of the viewer allow.
 func formsFor(r *request, e almanac.Event, now time.Time) ([]eventForm, error) {
 	var wanted []Action
 	switch e.Status {

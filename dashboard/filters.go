@@ -120,8 +120,7 @@ func wholeID(text string) string {
 	return text
 }
 
-// wrongFields returns what is wrong with a filter, as sentences that begin with the labels of
-// fields.
+// wrongFields returns what is wrong with a filter, as sentences that begin with the labels of fields.
 func wrongFields(err error, labels map[string]string) []almanac.FieldError {
 	var invalid *almanac.ValidationError
 	if !errors.As(err, &invalid) {

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// streamLimit is how long a stream lasts. The browser connects again, so access is
-	// checked again.
+	// streamLimit is how long a stream lasts. The browser connects again, so access is checked again.
 	streamLimit = 5 * time.Minute
 	// streamPace is how often a stream looks for something new.
 	streamPace = time.Second

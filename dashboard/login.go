@@ -251,8 +251,7 @@ func (d *dashboard) loginPage(r *request) (answer, error) {
 	return answer{title: "Log in", template: "login", data: []string(nil)}, nil
 }
 
-// logInPage begins a session. Only the body of the form is read, so a token in an address
-// is no way in.
+// logInPage begins a session. Only the body of the form is read, so a token in an address is no way in.
 func (d *dashboard) logInPage(r *request) (answer, error) {
 	switch err := d.login.try(r.Request, r.PostForm.Get("token")); {
 	case errors.Is(err, errTooManyTries):

@@ -240,8 +240,7 @@ func number(n int) string {
 	return sign + digits
 }
 
-// listCut returns at most n bytes of a text, in whole characters, and an ellipsis if the text
-// is longer.
+// listCut returns at most n bytes of a text, in whole characters, and an ellipsis if the text is longer.
 func listCut(text string, n int) string {
 	if len(text) <= n {
 		return text

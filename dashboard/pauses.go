@@ -44,8 +44,7 @@ func (d *dashboard) paused(ctx context.Context) ([]almanac.Pause, error) {
 	return list, err
 }
 
-// pausesPage shows the paused types. With a type in "pause" or "resume", it asks whether to do
-// that.
+// pausesPage shows the paused types. With a type in "pause" or "resume", it asks whether to do that.
 func (d *dashboard) pausesPage(r *request) (answer, error) {
 	asked := r.URL.Query()
 	for _, do := range []string{"pause", "resume"} {

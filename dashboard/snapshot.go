@@ -34,8 +34,7 @@ type snapshot struct {
 	Asked, Answered time.Time
 }
 
-// Skew returns how much this machine's clock is ahead of the database's, and how exactly
-// that is known.
+// Skew returns how much this machine's clock is ahead of the database's, and how exactly that is known.
 func (s snapshot) Skew() (ahead, within time.Duration) {
 	half := s.Answered.Sub(s.Asked) / 2
 	return s.Asked.Add(half).Sub(s.Book.Now), half

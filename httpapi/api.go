@@ -67,10 +67,9 @@ func (a *api) rules() []almanac.Option {
 	return nil
 }
 
-// New returns the API as a handler, safe for concurrent use. Users are stored through the
-// planner. Users and events are read from the reader, which usually is the planner's
-// repository. The authenticator decides which requests are let in: [BearerToken], a rule of
-// the host's own, or [NoAuthentication].
+// New returns the API as a handler, safe for concurrent use. Users are stored through the planner. Users
+// and events are read from the reader, which usually is the planner's repository. The authenticator
+// decides which requests are let in: [BearerToken], a rule of the host's own, or [NoAuthentication].
 //
 // Under [NoAuthentication] a request is answered 421 unless its Host header names localhost
 // or a loopback address: see [NoAuthentication.AllowsHost].
@@ -120,8 +119,7 @@ type profiles struct {
 	attributes map[string]func(json.RawMessage) string // by attribute name: returns what is wrong with a value
 }
 
-// check returns an error that names every wrong argument and option. The planner has the
-// given name.
+// check returns an error that names every wrong argument and option. The planner has the given name.
 func (a *api) check(planner string) error {
 	errs := a.bad
 	refuse := func(bad bool, what string) {

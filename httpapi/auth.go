@@ -32,11 +32,10 @@ type NoAuthentication struct {
 // Authenticate returns true.
 func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) { return "", true }
 
-// WithPrincipal sets how requests are attributed to callers. The function principal returns the
-// name of the program or user that sent a request. It is called for requests that the
-// [Authenticator] let in. Each principal has its own idempotency keys and its own rate (see
-// [WithRate]). The name should outlast the credentials: a request that is repeated with a new token
-// must have the same principal.
+// WithPrincipal sets how requests are attributed to callers. The function principal returns the name of
+// the program or user that sent a request. It is called for requests that the [Authenticator] let in.
+// Each principal has its own idempotency keys and its own rate (see [WithRate]). The name should outlast
+// the credentials: a request that is repeated with a new token must have the same principal.
 //
 // The principal is also that of [almanac.WithPrincipal], so the audit trail names it with
 // every change that the request makes.
@@ -47,10 +46,9 @@ func WithPrincipal(principal func(r *http.Request) string) Option {
 	return func(a *api) { a.principal, a.hasPrincipal = principal, true }
 }
 
-// WithAuthorization sets which requests may access which users. The function allow is called
-// for each request that the [Authenticator] let in, with the id of the user that the
-// request accesses. The id is [uuid.Nil] for a request that accesses a new user (POST
-// /user) or all users (GET /events).
+// WithAuthorization sets which requests may access which users. The function allow is called for each
+// request that the [Authenticator] let in, with the id of the user that the request accesses. The id is
+// [uuid.Nil] for a request that accesses a new user (POST /user) or all users (GET /events).
 //
 // When allow returns false for a user, the answer is 404, as if the user did not exist. The same
 // holds for events of the user. A caller therefore cannot find existing users by guessing ids. When

@@ -79,10 +79,9 @@
 // key is being deleted, the answer is 409. The answer is 403 if [WithAuthorization] does not
 // allow the request for that user. A refused request uses up no key.
 //
-// The id of the user is made from the key and the principal ([WithPrincipal]), and a
-// digest of the first request is stored with the user ([almanac.Profile].CreationDigest).
-// After a user was deleted, the key creates another user. Under [WithAuthorization] a
-// request without a principal can have no key.
+// The id of the user is made from the key and the principal ([WithPrincipal]), and a digest of the first
+// request is stored with the user ([almanac.Profile].CreationDigest). After a user was deleted, the key
+// creates another user. Under [WithAuthorization] a request without a principal can have no key.
 //
 // # Locked
 //
@@ -139,11 +138,10 @@
 // the beginning of a name, or a whole email or externalId ([almanac.UserFilter]). An unknown
 // user is no error, but an empty list.
 //
-// Lists of events take a range of due instants (from is included, until is not), the
-// beginning of a failureReason, and an order: oldest (the default), newest, or next. The
-// order next lists PENDING events as they can be claimed ([almanac.NextFirst]). A preview has
-// the next n occurrences, 1 to 1,000, by default 10. If a policy refuses a wall time, the
-// preview ends there, and incomplete says why.
+// Lists of events take a range of due instants (from is included, until is not), the beginning of a
+// failureReason, and an order: oldest (the default), newest, or next. The order next lists PENDING
+// events as they can be claimed ([almanac.NextFirst]). A preview has the next n occurrences, 1 to 1,000,
+// by default 10. If a policy refuses a wall time, the preview ends there, and incomplete says why.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a

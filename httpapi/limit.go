@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// WithLimit adds a limit on requests. The function limit is called for each request that
-// the [Authenticator] let in, before anything else is done. When it returns false, the
-// answer is 429 (RFC 6585) with wait in Retry-After, rounded up to a second. A request must
-// pass all limits. The function must be safe for concurrent use. By default there is no
-// limit. See [WithRate] for a ready-made one.
+// WithLimit adds a limit on requests. The function limit is called for each request that the
+// [Authenticator] let in, before anything else is done. When it returns false, the answer is 429 (RFC
+// 6585) with wait in Retry-After, rounded up to a second. A request must pass all limits. The function
+// must be safe for concurrent use. By default there is no limit. See [WithRate] for a ready-made one.
 func WithLimit(limit func(r *http.Request) (wait time.Duration, ok bool)) Option {
 	return func(a *api) { a.limits = append(a.limits, limit) }
 }

@@ -170,8 +170,7 @@ func (a *api) answer(do endpoint) http.Handler {
 	})
 }
 
-// fail answers with the problem for err. Errors that the client cannot correct are logged
-// and not sent.
+// fail answers with the problem for err. Errors that the client cannot correct are logged and not sent.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, complete := problemOf(r, err)
 	p.RequestID = w.Header().Get(requestIDHeader)

@@ -146,8 +146,7 @@ func (a *api) updateUser(r *http.Request) (reply, error) { return a.change(r, re
 
 const mergePatch = "application/merge-patch+json"
 
-// patchUser requires a Content-Type, because the same body means something else in another
-// patch format.
+// patchUser requires a Content-Type, because the same body means something else in another patch format.
 func (a *api) patchUser(r *http.Request) (reply, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != mergePatch {
 		p := newProblem(http.StatusUnsupportedMediaType, "a patch must be "+mergePatch)

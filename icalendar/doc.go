@@ -1,6 +1,5 @@
-// Package icalendar serves the events of a user as a calendar (RFC 5545, RFC 7986), to which
-// calendar programs subscribe by a URL. It imports the standard library, Almanac and
-// google/uuid only.
+// Package icalendar serves the events of a user as a calendar (RFC 5545, RFC 7986), to which calendar
+// programs subscribe by a URL. It imports the standard library, Almanac and google/uuid only.
 //
 //	feed, err := icalendar.New(scheduler, store, registry, icalendar.Settings{Name: "Acme"})
 //	links, err := icalendar.NewLinks("https://example.com/calendar/", key)

@@ -103,9 +103,8 @@ func New(previews Previewer, reader Reader, registry almanac.Registry, s Setting
 }
 
 // Calendar returns the calendar of a user, as text/calendar in UTF-8. The error is an
-// [*almanac.NotFoundError] if the user does not exist. Other errors are those of the
-// repository and of the handlers. If a policy rejects a wall time, the later occurrences of
-// that series are left out.
+// [*almanac.NotFoundError] if the user does not exist. Other errors are those of the repository and of
+// the handlers. If a policy rejects a wall time, the later occurrences of that series are left out.
 func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 	u, err := f.reader.User(ctx, userID)
 	if err != nil {
@@ -146,8 +145,7 @@ func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 	return f.write(u, shown), nil
 }
 
-// ahead returns the occurrences that are owed to u after the stored events of their series,
-// as events.
+// ahead returns the occurrences that are owed to u after the stored events of their series, as events.
 func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event) ([]almanac.Event, error) {
 	shown := make(map[almanac.Series]almanac.UsedKeys)
 	for _, e := range stored {

@@ -103,8 +103,7 @@ func escape(text string) string {
 
 const maxOctets = 75 // of a line, without its end
 
-// line writes a content line, and folds it between characters if it is long (RFC 5545,
-// section 3.1).
+// line writes a content line, and folds it between characters if it is long (RFC 5545, section 3.1).
 func line(b *bytes.Buffer, text string) {
 	for room := maxOctets; len(text) > room; room = maxOctets - len(" ") {
 		cut := room

@@ -112,11 +112,10 @@ func isLabel(text string, most int) bool {
 	return text != "" && len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// ParseInstant returns the instant of a text, in UTC. The text is an instant of RFC 3339. If
-// days is not "", it can also be a date, or a wall time such as 2026-03-15T14:00, in the zone
-// days. A date means its first instant, also where clocks skip midnight. Of a wall time that
-// clocks show twice it is the first instant. The years are 1900 to 9999. The error is a
-// [*calendar.FormatError].
+// ParseInstant returns the instant of a text, in UTC. The text is an instant of RFC 3339. If days is not
+// "", it can also be a date, or a wall time such as 2026-03-15T14:00, in the zone days. A date means its
+// first instant, also where clocks skip midnight. Of a wall time that clocks show twice it is the first
+// instant. The years are 1900 to 9999. The error is a [*calendar.FormatError].
 func ParseInstant(text, days string) (time.Time, error) {
 	refuse := func(problem string) (time.Time, error) {
 		short := strings.ToValidUTF8(text[:min(len(text), 64)], "")

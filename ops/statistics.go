@@ -33,8 +33,7 @@ type Statistics interface {
 	Leases(ctx context.Context, limit int) ([]Lease, error)
 }
 
-// Stats has numbers about what a repository stores. Deleted users are left out of all
-// numbers of users.
+// Stats has numbers about what a repository stores. Deleted users are left out of all numbers of users.
 type Stats struct {
 	At time.Time // the repository's clock, UTC
 	// Analyzed is when the oldest of the estimates was made, UTC. An estimate from the
@@ -54,9 +53,8 @@ type Stats struct {
 	// Events are the numbers of events by type and status, in alphabetical order of
 	// types, then in the order of an event's life. Numbers of zero are left out.
 	Events []TypeCount
-	// Zones are the time zones of users and of PENDING events. The zone with most users
-	// comes first, and zones with the same number of users are in alphabetical order. At
-	// most 1,000 zones are listed.
+	// Zones are the time zones of users and of PENDING events. The zone with most users comes first, and
+	// zones with the same number of users are in alphabetical order. At most 1,000 zones are listed.
 	Zones []ZoneCount
 	// Wave has the PENDING events by the quarter hour of [almanac.Event].AvailableAt. The first
 	// quarter hour is that of At, including what was available before At. There are
@@ -137,11 +135,10 @@ type RetryGroup struct {
 	// Error is the error of the last attempt. It is empty for a stalled series that no
 	// program with the handler has tried to continue yet.
 	Error string
-	// Count is how many there are. The errors of up to 1,000 events of a type are read, those
-	// of the next attempts. The count is an estimate if the type has more such events, and at
-	// least a number if it has 10,000 or more. Of each type up to 1,000 stalled series are
-	// counted. If 4,000 events or series of other types were read before, the events of the
-	// type form one group without an error.
+	// Count is how many there are. The errors of up to 1,000 events of a type are read, those of the
+	// next attempts. The count is an estimate if the type has more such events, and at least a number if
+	// it has 10,000 or more. Of each type up to 1,000 stalled series are counted. If 4,000 events or
+	// series of other types were read before, the events of the type form one group without an error.
 	Count Count
 	// Since is the first due instant of the events that were read, or when the first series
 	// stalled. Next is when the first of them is tried again, and may have passed. Both are

@@ -29,11 +29,10 @@
 //
 // # Tables
 //
-// An open event is a row of the table series. Its successor replaces it in the same
-// row. While the event is PENDING, it also has a row in the table queue. A claim
-// deletes the events' rows from the queue and inserts one lease for all of them, which
-// makes the events PROCESSING. Ended events are inserted into the table history. The
-// view events shows all events, with the columns of an event; it is for reading.
+// An open event is a row of the table series. Its successor replaces it in the same row. While the event
+// is PENDING, it also has a row in the table queue. A claim deletes the events' rows from the queue and
+// inserts one lease for all of them, which makes the events PROCESSING. Ended events are inserted into
+// the table history. The view events shows all events, with the columns of an event; it is for reading.
 //
 // Counters and version in a series row are those of its event while the event is
 // PENDING. A lease lists the versions that it claimed, and holds an event as long as
@@ -50,12 +49,11 @@
 // [WithLockTimeout]), and then fail with ErrLocked. This order leaves no cycle for a
 // deadlock. If a transaction of the host closes a cycle, the store retries its operation.
 //
-// A settlement locks no users. It plans successors from the users that the claim
-// returned with the events. Each series row has the version of its user, and an
-// outcome is stored only if that version is still the one that was planned from. The
-// remaining outcomes are settled in a second transaction, which locks the users FOR NO
-// KEY UPDATE, as an edit does (PostgreSQL manual, section 13.3.2). So a successor is
-// never planned from a user that is being changed, or has been changed.
+// A settlement locks no users. It plans successors from the users that the claim returned with the
+// events. Each series row has the version of its user, and an outcome is stored only if that version is
+// still the one that was planned from. The remaining outcomes are settled in a second transaction, which
+// locks the users FOR NO KEY UPDATE, as an edit does (PostgreSQL manual, section 13.3.2). So a successor
+// is never planned from a user that is being changed, or has been changed.
 //
 // A settlement that stores events in other series has a transaction of its own, which
 // also locks the user. A backfill locks a page of users FOR SHARE. Edits of these users
@@ -92,12 +90,11 @@
 //
 // # Principals
 //
-// If the context of a call has a principal ([almanac.WithPrincipal]), each transaction of
-// the call sets almanac.principal to it, for itself only. The default of audit.principal
-// reads this setting. Without a principal nothing is sent, so claims and most outcomes cost
-// nothing more. A setting of the session would leak to the next request that gets the
-// connection. The name is a claim of the program: any role that may write events can set any
-// name. The actor in the same row is the role of the session.
+// If the context of a call has a principal ([almanac.WithPrincipal]), each transaction of the call sets
+// almanac.principal to it, for itself only. The default of audit.principal reads this setting. Without a
+// principal nothing is sent, so claims and most outcomes cost nothing more. A setting of the session
+// would leak to the next request that gets the connection. The name is a claim of the program: any role
+// that may write events can set any name. The actor in the same row is the role of the session.
 //
 // In a transaction of the host, the operation sets its principal under its savepoint. At the
 // end it restores what the host had set, so the host's later statements have no principal of
@@ -115,17 +112,15 @@
 // [MigrateDown] undoes migrations, one per call. An upgrade or a downgrade does not
 // need it. It loses no irreplaceable rows unless [MigrateDownOptions] allows it.
 //
-// [Export] returns the migrations as SQL, for users who apply them by hand, or as files
-// for goose, tern or golang-migrate, up and down. [Store.Examine] reports how a
-// database differs from what the migrations create. The command almanac offers all of
-// these, and almanac doctor finds further problems.
+// [Export] returns the migrations as SQL, for users who apply them by hand, or as files for goose, tern
+// or golang-migrate, up and down. [Store.Examine] reports how a database differs from what the
+// migrations create. The command almanac offers all of these, and almanac doctor finds further problems.
 //
 // # Pools
 //
-// Give Scheduler.Run a pool of its own, and use another pool for everything else. A
-// pool hands out connections in the order of the requests. If a hundred API calls wait
-// for a slow statement in the same pool, claims are late, outcomes cannot be stored,
-// and leases expire because they are not renewed.
+// Give Scheduler.Run a pool of its own, and use another pool for everything else. A pool hands out
+// connections in the order of the requests. If a hundred API calls wait for a slow statement in the same
+// pool, claims are late, outcomes cannot be stored, and leases expire because they are not renewed.
 //
 // Run needs few connections, however many events it delivers at once: one to claim, one
 // to renew, two to settle, and two or three for maintenance. It holds no connection while
@@ -189,17 +184,15 @@
 // hosts in the URL of the pool and add target_session_attrs=read-write, or use a proxy. A
 // connection that only reads does not notice the change: bound its life by pool_max_conn_lifetime.
 //
-// Commits that a standby had not received when it was promoted are lost. Deliveries
-// that they recorded are made again with the same key. An acknowledged edit is lost
-// unless the standby is synchronous.
+// Commits that a standby had not received when it was promoted are lost. Deliveries that they recorded
+// are made again with the same key. An acknowledged edit is lost unless the standby is synchronous.
 //
 // # Hints
 //
-// While Scheduler.Run runs, a store on a pool listens for events that other processes
-// store (LISTEN), on a connection of its own besides those of the pool. So an event
-// that is due within moments does not wait for the next poll. A transaction that stores
-// events which can be claimed within a minute notifies the other processes (NOTIFY),
-// once per transaction. The host's transactions do so too.
+// While Scheduler.Run runs, a store on a pool listens for events that other processes store (LISTEN), on
+// a connection of its own besides those of the pool. So an event that is due within moments does not
+// wait for the next poll. A transaction that stores events which can be claimed within a minute notifies
+// the other processes (NOTIFY), once per transaction. The host's transactions do so too.
 //
 // Transactions that notify commit one after another on the whole server, because NOTIFY
 // holds a lock during the commit (NOTIFY in the PostgreSQL manual). Transactions that
@@ -211,11 +204,10 @@
 //
 // # Poolers
 //
-// A store keeps nothing in a session of its pool: no setting, no lock that outlives its
-// transaction, no LISTEN. It works through a pooler that assigns each transaction to
-// another session, such as PgBouncer in transaction mode. However, pgx prepares
-// statements, which only PgBouncer 1.21 and later supports in that mode
-// (max_prepared_statements). For an older PgBouncer add
+// A store keeps nothing in a session of its pool: no setting, no lock that outlives its transaction, no
+// LISTEN. It works through a pooler that assigns each transaction to another session, such as PgBouncer
+// in transaction mode. However, pgx prepares statements, which only PgBouncer 1.21 and later supports in
+// that mode (max_prepared_statements). For an older PgBouncer add
 //
 //	default_query_exec_mode=exec
 //

@@ -27,10 +27,9 @@ type Signer struct {
 	keys    []Key // the first signs
 }
 
-// New returns a Signer, and the URL that the links begin with. The URL must be an absolute
-// https URL without fragment, because links are secrets. It may be http for localhost and
-// loopback addresses, to try it out. The first key signs; all keys verify. The error names
-// everything that is wrong.
+// New returns a Signer, and the URL that the links begin with. The URL must be an absolute https URL
+// without fragment, because links are secrets. It may be http for localhost and loopback addresses, to
+// try it out. The first key signs; all keys verify. The error names everything that is wrong.
 func New(purpose, target string, keys ...Key) (*Signer, *url.URL, error) {
 	base, err := url.Parse(target)
 	var errs []error

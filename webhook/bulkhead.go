@@ -106,8 +106,7 @@ func (b *bulkhead) leave(receiver string, took time.Duration) {
 	}
 }
 
-// receiverOf returns the host and port of a URL. Different spellings of a host give the
-// same result.
+// receiverOf returns the host and port of a URL. Different spellings of a host give the same result.
 func receiverOf(u *url.URL) string {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	return net.JoinHostPort(host, strconv.Itoa(int(portOf(u))))

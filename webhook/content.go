@@ -49,11 +49,10 @@ func WithTemplate(text string) Option {
 }
 
 // WithCloudEvents makes the body a CloudEvent 1.0 in JSON (structured mode), as
-// application/cloudevents+json. Its data is the body that the package documentation
-// describes. Its id is the idempotency key, its time the instant Due, and its type
-// typePrefix and the event type, such as "com.example." and "BIRTHDAY". The source is a URI
-// reference that identifies the sender, such as https://example.com/greetings. A receiver
-// may take events with equal source and id for repeats.
+// application/cloudevents+json. Its data is the body that the package documentation describes. Its id is
+// the idempotency key, its time the instant Due, and its type typePrefix and the event type, such as
+// "com.example." and "BIRTHDAY". The source is a URI reference that identifies the sender, such as
+// https://example.com/greetings. A receiver may take events with equal source and id for repeats.
 func WithCloudEvents(source, typePrefix string) Option {
 	return func(s *settings) { s.clouds = append(s.clouds, cloud{source, typePrefix}) }
 }
@@ -110,8 +109,7 @@ var functions = template.FuncMap{
 	escapeName: escape,
 }
 
-// escapeName is the function that ends each pipeline. Its name is not one that is written by
-// accident.
+// escapeName is the function that ends each pipeline. Its name is not one that is written by accident.
 const escapeName = "_almanac_escape"
 
 // escape returns a value as a part of a JSON string, unless the function json wrote it.
@@ -191,9 +189,8 @@ func escapeAll(node parse.Node) {
 	}
 }
 
-// bodyOf returns the body that is posted for an event. It depends only on data that is
-// frozen at the first claim, and its members are in a fixed order. Every attempt therefore
-// sends the same bytes.
+// bodyOf returns the body that is posted for an event. It depends only on data that is frozen at the
+// first claim, and its members are in a fixed order. Every attempt therefore sends the same bytes.
 func bodyOf(e almanac.Event) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"eventId":`)

@@ -25,10 +25,9 @@
 //
 // # Timeouts
 //
-// A delivery has five seconds to connect, five for the TLS handshake, ten from the request
-// to the end of the response header, and 15 for everything. [WithTimeout] changes the last
-// limit. A slow receiver can occupy every worker for that long; [WithConcurrency] bounds
-// the workers that it occupies.
+// A delivery has five seconds to connect, five for the TLS handshake, ten from the request to the end of
+// the response header, and 15 for everything. [WithTimeout] changes the last limit. A slow receiver can
+// occupy every worker for that long; [WithConcurrency] bounds the workers that it occupies.
 //
 // # Allowed addresses
 //

@@ -145,8 +145,7 @@ func (g guard) checkPort(port uint16) error {
 	return fmt.Errorf("%w: %d (ports other than 443 need AllowPorts)", ErrProhibitedPort, port)
 }
 
-// sharedSpace is the address space that carriers and overlay networks use like private
-// space (RFC 6598).
+// sharedSpace is the address space that carriers and overlay networks use like private space (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
 // cloudMetadata are the addresses outside the link-local ranges at which clouds serve

@@ -48,9 +48,8 @@ DELETE FROM webhook_accepted WHERE key IN (
     ORDER BY accepted_at LIMIT 10 FOR UPDATE SKIP LOCKED)`
 )
 
-// defaultKeep is how long a key is remembered by default. minKeep is the shortest time to
-// live: for that long a recorded delivery could be replayed to a receiver whose clock is
-// [Tolerance] ahead or behind.
+// defaultKeep is how long a key is remembered by default. minKeep is the shortest time to live: for that
+// long a recorded delivery could be replayed to a receiver whose clock is [Tolerance] ahead or behind.
 const (
 	defaultKeep = 7 * 24 * time.Hour
 	minKeep     = 2 * Tolerance

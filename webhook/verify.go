@@ -57,9 +57,8 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 	return nil
 }
 
-// signed reports whether one of the space-separated signatures is by one of the keys. The
-// comparison takes constant time. The body is hashed once for each key, however many
-// signatures an attacker sends.
+// signed reports whether one of the space-separated signatures is by one of the keys. The comparison
+// takes constant time. The body is hashed once for each key, however many signatures an attacker sends.
 func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 	for _, k := range v.keys {
 		ours := []byte(k(id, timestamp, body))

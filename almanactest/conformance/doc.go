@@ -1,7 +1,6 @@
 // Package conformance checks that a store does what [almanac.Repository] promises.
 //
-// [TestRepository] runs the suite. A test of a store calls it with a function that opens
-// an empty store:
+// [TestRepository] runs the suite. A test of a store calls it with a function that opens an empty store:
 //
 //	func TestStore(t *testing.T) {
 //		conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return open(t) })

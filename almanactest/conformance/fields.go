@@ -242,8 +242,7 @@ func (k *kit) among(what string, events []almanac.Event, want almanac.Event) {
 	k.same(what, events[i], want)
 }
 
-// keptUser checks that a user was stored as given, with the repository's times, and is read
-// unchanged.
+// keptUser checks that a user was stored as given, with the repository's times, and is read unchanged.
 func (k *kit) keptUser(got, given almanac.User) {
 	k.Helper()
 	given.CreatedAt, given.UpdatedAt = got.CreatedAt, got.UpdatedAt

@@ -182,8 +182,7 @@ func (k *kit) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
 	return must(almanac.NewScheduler(k.r, registry))(k)
 }
 
-// request returns a claim of up to limit birthdays, and events of other types, with a lease of
-// a minute.
+// request returns a claim of up to limit birthdays, and events of other types, with a lease of a minute.
 func request(limit int, others ...string) almanac.ClaimRequest {
 	types := append([]string{almanac.TypeBirthday}, others...)
 	return almanac.ClaimRequest{Token: uuid.New(), Owner: "suite", Types: types, Limit: limit, Lease: time.Minute}
@@ -262,8 +261,7 @@ func (k *kit) end(e almanac.Event, o almanac.Outcome, next func(almanac.User, ti
 	return k.stores(almanac.Settlement{Event: e, Outcome: o, Next: next})
 }
 
-// stores settles an event, and fails the case at once unless everything was stored and is as
-// returned.
+// stores settles an event, and fails the case at once unless everything was stored and is as returned.
 func (k *kit) stores(s almanac.Settlement) almanac.SettleResult {
 	k.Helper()
 	settled := k.settle(s)

@@ -150,10 +150,9 @@ func statement(name, schema string) string {
 // connectLimit is patience with a server that does not answer at all.
 const connectLimit = 10 * time.Second
 
-// connect returns a connection from the host's pool, or to the server of url. In the
-// latter case the name of the command is the application_name of the session. It wins
-// over that of the URL, which mostly is the URL of a program: otherwise the trail
-// would attribute what the command did to the program.
+// connect returns a connection from the host's pool, or to the server of url. In the latter case the
+// name of the command is the application_name of the session. It wins over that of the URL, which mostly
+// is the URL of a program: otherwise the trail would attribute what the command did to the program.
 func (e *environment) connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	if e.host.Open != nil {
 		return e.take(ctx)
@@ -215,8 +214,7 @@ const (
 // comparedYears is how far ahead a comparison looks.
 const comparedYears = 10
 
-// compare asks a database for its offsets in ten years, once a week and around each
-// change that z knows.
+// compare asks a database for its offsets in ten years, once a week and around each change that z knows.
 func compare(ctx context.Context, env *environment, url string, z calendar.Timezone) *comparison {
 	conn, err := env.connect(ctx, url)
 	if err != nil {

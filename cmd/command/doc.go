@@ -39,9 +39,8 @@
 //
 // # Design
 //
-// Handlers are Go values, so a host compiles the command instead of adding executables to it.
-// Open of a [Host] returns a pool instead of a Repository, because doctor, migrate and others
-// send statements of their own. Nothing of the parser, kong, is exported. The package is
-// a module apart, so that kong is no dependency of the library, and imports nothing internal,
-// because a host may combine two releases.
+// Handlers are Go values, so a host compiles the command instead of adding executables to it. Open of a
+// [Host] returns a pool instead of a Repository, because doctor, migrate and others send statements of
+// their own. Nothing of the parser, kong, is exported. The package is a module apart, so that kong is no
+// dependency of the library, and imports nothing internal, because a host may combine two releases.
 package command

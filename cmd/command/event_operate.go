@@ -183,8 +183,7 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 	return done, nil
 }
 
-// operator returns a store, a scheduler on it with the host's handlers, and what closes its
-// connection.
+// operator returns a store, a scheduler on it with the host's handlers, and what closes its connection.
 func (t *tables) operator(ctx context.Context, env *environment) (*postgres.Store, almanac.Scheduler, func(), error) {
 	store, closing, err := t.open(ctx, env, 1)
 	if err != nil {

@@ -75,10 +75,9 @@ const whichDatabase = `Commands that use a database take its URL from --database
 //	2    when the arguments were not understood
 //	130  when ctx was cancelled, and the command ended in good order
 //
-// The arguments are those after the program's name. Results go to host.Out, and messages to
-// host.Err. Run changes no global state, so several calls may run side by side. It reads the
-// environment variables DATABASE_URL, COLUMNS (the width of the help, and of lists on a
-// terminal), NO_COLOR and TERM.
+// The arguments are those after the program's name. Results go to host.Out, and messages to host.Err.
+// Run changes no global state, so several calls may run side by side. It reads the environment variables
+// DATABASE_URL, COLUMNS (the width of the help, and of lists on a terminal), NO_COLOR and TERM.
 func Run(ctx context.Context, args []string, host Host) int {
 	return run(ctx, args, host.environment(time.Now()))
 }

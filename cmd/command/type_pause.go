@@ -228,9 +228,8 @@ func typesText(known []string, meant string) string {
 	return text
 }
 
-// closest returns the word that becomes another one by the fewest changes of single letters,
-// whatever the case: at most two changes, and at most a third of the letters. It returns ""
-// if there is none.
+// closest returns the word that becomes another one by the fewest changes of single letters, whatever
+// the case: at most two changes, and at most a third of the letters. It returns "" if there is none.
 func closest(words []string, meant string) (found string) {
 	fewest := min(2, len(meant)/3) + 1
 	for _, word := range words {

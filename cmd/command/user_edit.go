@@ -171,8 +171,7 @@ func leftAlone(ctx context.Context, store *postgres.Store, user uuid.UUID, regis
 	}), err
 }
 
-// write writes which events changed, and a line about them. What did not change goes to standard
-// error.
+// write writes which events changed, and a line about them. What did not change goes to standard error.
 func (r editReport) write(env *environment, text string) error {
 	if len(r.entries) > 0 {
 		if err := eventList(env, form{}, eventView{oneUser: true, changes: true}).write(env, r.entries, true); err != nil {

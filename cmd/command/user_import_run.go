@@ -174,15 +174,13 @@ func (i *importing) problemsOf(read row) []problem {
 	return list
 }
 
-// acceptsOptional reports whether a row is right for a user who needs neither names nor a date
-// of birth.
+// acceptsOptional reports whether a row is right for a user who needs neither names nor a date of birth.
 func (i *importing) acceptsOptional(read row) bool {
 	_, err := almanac.NewUser(read.profile, i.now, almanac.WithOptionalProfile())
 	return err == nil && len(read.problems) == 0
 }
 
-// nowhere is a repository that stores nothing. It knows what an enrolment asks of one,
-// and nothing else.
+// nowhere is a repository that stores nothing. It knows what an enrolment asks of one, and nothing else.
 type nowhere struct {
 	almanac.Repository
 	now time.Time

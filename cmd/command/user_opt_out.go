@@ -184,8 +184,7 @@ func (r *optOutReport) notes(ask optChange) (texts []string) {
 	return texts
 }
 
-// refusesType reports whether opt-outs refuse a type by all channels, or with the type "" all
-// types.
+// refusesType reports whether opt-outs refuse a type by all channels, or with the type "" all types.
 func refusesType(all []almanac.OptOut, eventType string) bool {
 	return slices.ContainsFunc(all, func(o almanac.OptOut) bool {
 		return o.Channel == "" && (o.Type == "" || o.Type == eventType)

@@ -22,12 +22,11 @@ type Dispatcher struct {
 	outlet    *outlet
 }
 
-// NewDispatcher returns a dispatcher. Its options are those of a scheduler.
-// [almanac.WithWorkers] sets how many messages are published at once. Checks, opt-outs and quiet
-// hours apply before an event is published, and again before it is delivered. Deliverers and
-// middleware have no effect here; give them to workers. Give a limit of a type to both: a type whose
-// workers are slower fills Settings.MaxWaiting, and then delays the other types. The error names
-// everything that is wrong with the settings.
+// NewDispatcher returns a dispatcher. Its options are those of a scheduler. [almanac.WithWorkers] sets
+// how many messages are published at once. Checks, opt-outs and quiet hours apply before an event is
+// published, and again before it is delivered. Deliverers and middleware have no effect here; give them
+// to workers. Give a limit of a type to both: a type whose workers are slower fills Settings.MaxWaiting,
+// and then delays the other types. The error names everything that is wrong with the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
 	o := &outlet{Repository: s.Repository, line: newLine(s)}
@@ -116,9 +115,8 @@ func (o *outlet) space(ctx context.Context) (int, error) {
 	}
 }
 
-// publishing replaces all deliverers. An event that cannot be published now is snoozed,
-// which counts no attempt, because it is not the event's fault. An event that can never be
-// published fails.
+// publishing replaces all deliverers. An event that cannot be published now is snoozed, which counts no
+// attempt, because it is not the event's fault. An event that can never be published fails.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		err := o.line.publish(ctx, d.Event)

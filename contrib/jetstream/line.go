@@ -59,9 +59,8 @@ func (l *line) known(ctx context.Context) (jetstream.Stream, error) {
 	return s, nil
 }
 
-// checkStream returns an error that lists every setting with which a stream drops messages.
-// Each dropped message would count as a crash of its event, and the fifth crash would fail
-// the event undelivered.
+// checkStream returns an error that lists every setting with which a stream drops messages. Each dropped
+// message would count as a crash of its event, and the fifth crash would fail the event undelivered.
 func checkStream(c jetstream.StreamConfig) error {
 	var problems []string
 	refuse := func(bad bool, format string, args ...any) {

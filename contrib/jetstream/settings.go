@@ -33,10 +33,9 @@ type Settings struct {
 	Prefix string
 	// Replicas is how many servers store the stream when it is created; default 1.
 	Replicas int
-	// MaxWaiting is the number of messages that may wait in the stream, 1 to 10,000; the
-	// default is 1,000. At that number dispatchers claim nothing. The number can be exceeded
-	// by the events that each dispatcher has claimed and not yet published, which are at
-	// most its [almanac.WithWorkers].
+	// MaxWaiting is the number of messages that may wait in the stream, 1 to 10,000; the default is
+	// 1,000. At that number dispatchers claim nothing. The number can be exceeded by the events that
+	// each dispatcher has claimed and not yet published, which are at most its [almanac.WithWorkers].
 	MaxWaiting int
 	// Lease is how long an event is held before other processes may release it. It is extended
 	// while the event waits in the stream and while it is delivered. It is also how long a worker

@@ -31,9 +31,8 @@ type Server struct {
 	// TLS is the configuration of TLS. The default is that of crypto/tls for the host of
 	// Address, from TLS 1.2 on.
 	TLS *tls.Config
-	// Connections is the number of mails that are sent at once, each on its own connection;
-	// the default is 4. A delivery waits up to half of its time for a connection, and is
-	// then postponed.
+	// Connections is the number of mails that are sent at once, each on its own connection; the default
+	// is 4. A delivery waits up to half of its time for a connection, and is then postponed.
 	Connections int
 	// Options are further options of go-mail, such as another way to log in
 	// (gomail.WithSMTPAuthCustom) or another name for EHLO (gomail.WithHELO). They cannot

@@ -74,12 +74,11 @@ type page struct {
 // The last two take a [calendar.Date], a [calendar.WallTime] or a text YYYY-MM-DD. In a
 // locale whose dates are not known, date writes YYYY-MM-DD, and weekday is an error.
 //
-// Users without a locale, or with one that nothing suits, get the templates of the locale
-// fallback. It must have every event type. The error joins everything that is wrong, always in
-// the same order: a template that cannot be compiled, HTML that cannot be escaped, a missing
-// part, a missing message or plural form, and a field that [Data] or its User or Event does not
-// have, such as {{.User.Nmae}}. A field that a payload lacks is found only when a mail is
-// rendered; see [Templates.Render].
+// Users without a locale, or with one that nothing suits, get the templates of the locale fallback. It
+// must have every event type. The error joins everything that is wrong, always in the same order: a
+// template that cannot be compiled, HTML that cannot be escaped, a missing part, a missing message or
+// plural form, and a field that [Data] or its User or Event does not have, such as {{.User.Nmae}}. A
+// field that a payload lacks is found only when a mail is rendered; see [Templates.Render].
 func ParseTemplates(files fs.FS, fallback string) (*Templates, error) {
 	t := &Templates{shelves: make(map[string]*shelf)}
 	err := t.parse(files)

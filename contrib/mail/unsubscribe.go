@@ -96,10 +96,9 @@ func (h *unsubscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = h.page.Execute(w, shown) // the client may be gone
 }
 
-// Links makes and verifies the links by which users unsubscribe. A link names a user, an
-// event type and the locale of its mail, and is signed with a key of the host's. It never
-// expires. Links is safe for concurrent use. Every process that sends mails, or serves the
-// links, needs the same keys.
+// Links makes and verifies the links by which users unsubscribe. A link names a user, an event type and
+// the locale of its mail, and is signed with a key of the host's. It never expires. Links is safe for
+// concurrent use. Every process that sends mails, or serves the links, needs the same keys.
 type Links struct {
 	base   *url.URL
 	signer *signedlink.Signer

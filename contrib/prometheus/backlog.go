@@ -17,12 +17,11 @@ import (
 // series (see [almanac.StalledSeries]), and of the offset between the database clock and this
 // machine's clock. All processes on one database report the same values, so one process is enough.
 //
-// Backlog reads the database when it is scraped, but limits the load. Only one scrape reads
-// at a time, and the others get its results. Results, also errors, are reused for a while
-// (see [WithAge]). The next readings wait at least twenty times as long as the last ones
-// took, so they use at most a twentieth of a connection. A value that cannot be read within
-// the deadline (see [WithDeadline]) is absent until the next successful reading, and the
-// error is counted. Backlog is safe for concurrent use.
+// Backlog reads the database when it is scraped, but limits the load. Only one scrape reads at a time,
+// and the others get its results. Results, also errors, are reused for a while (see [WithAge]). The next
+// readings wait at least twenty times as long as the last ones took, so they use at most a twentieth of
+// a connection. A value that cannot be read within the deadline (see [WithDeadline]) is absent until the
+// next successful reading, and the error is counted. Backlog is safe for concurrent use.
 type Backlog struct {
 	store    Store
 	types    []string
@@ -130,8 +129,7 @@ func gaugeOf(gauge *prometheus.Desc, value float64, labels ...string) prometheus
 	return prometheus.MustNewConstMetric(gauge, prometheus.GaugeValue, value, labels...)
 }
 
-// byType returns a metric for each type of the registry, and one for all other types if
-// there are any.
+// byType returns a metric for each type of the registry, and one for all other types if there are any.
 func (b *Backlog) byType(gauge *prometheus.Desc, groups []ops.RetryGroup) []prometheus.Metric {
 	counts := make(map[string]float64)
 	for _, eventType := range b.types {

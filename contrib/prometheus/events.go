@@ -120,8 +120,7 @@ func latenessBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 }
 
-// durationBuckets go to a minute. An attempt may take 20 seconds, unless its handler sets
-// another limit.
+// durationBuckets go to a minute. An attempt may take 20 seconds, unless its handler sets another limit.
 func durationBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60}
 }

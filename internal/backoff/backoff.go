@@ -13,9 +13,8 @@ import (
 // float64 nearest to the largest duration is greater by one, and converting it back would overflow.
 const longest = time.Duration(math.MaxInt64 &^ (1<<10 - 1))
 
-// Exponential is a delay that grows by a constant factor from one failed attempt to the
-// next, up to a limit. It is a plain value that can be copied and used concurrently. The
-// zero Exponential never waits.
+// Exponential is a delay that grows by a constant factor from one failed attempt to the next, up to a
+// limit. It is a plain value that can be copied and used concurrently. The zero Exponential never waits.
 type Exponential struct {
 	// First is the delay after the first failed attempt. Zero or less means no
 	// delay at all, whatever the other fields say.

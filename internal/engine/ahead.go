@@ -16,9 +16,8 @@ type Ahead[T any] struct {
 	// down, so that slots remain for items that are due.
 	Window time.Duration
 
-	// Claim takes at most n items that are due within Window, the most urgent first. When
-	// it takes none, it is not called again until the next item is due. In all other
-	// respects it is like Engine.Claim.
+	// Claim takes at most n items that are due within Window, the most urgent first. When it takes none,
+	// it is not called again until the next item is due. In all other respects it is like Engine.Claim.
 	Claim func(ctx context.Context, n int) ([]T, error)
 
 	// Wait returns how long it is until an item is due. It must be zero or less exactly for items

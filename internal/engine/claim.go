@@ -38,8 +38,7 @@ type claimer[T any] struct {
 	err    error // why once failed
 }
 
-// run ends when ctx does. The contexts of the items that it starts derive from work, which
-// outlives ctx.
+// run ends when ctx does. The contexts of the items that it starts derive from work, which outlives ctx.
 func (c *claimer[T]) run(ctx, work context.Context) {
 	expecting := false // whether Until reported something due
 	for ctx.Err() == nil {

@@ -28,8 +28,7 @@ var (
 	// asked to stop. Under Settings.Once it is matched when results were discarded at any time.
 	ErrUnsettled = errors.New("engine: results given up")
 
-	// ErrUnavailable is matched by the error of Run under Settings.Once when the store did not
-	// answer.
+	// ErrUnavailable is matched by the error of Run under Settings.Once when the store did not answer.
 	ErrUnavailable = errors.New("engine: the store does not answer")
 )
 
@@ -71,12 +70,11 @@ type Engine[T any] struct {
 	// separately, so they delay neither the other results nor the claims.
 	//
 	// An error means that the engine retries the results of the batch after Settings.Backoff, while
-	// their leases last: fewer in a call, and the others first. A result that fails alone while
-	// others can be stored is retried separately, too. Even so, Settle must put aside a result that
-	// the store will never take, and return nil for it. The same holds for a result whose lease has
-	// passed to another process: results reach Settle also after their lease is lost. An error may
-	// hide a success (a connection that broke during the commit), so storing a result twice must be
-	// harmless.
+	// their leases last: fewer in a call, and the others first. A result that fails alone while others
+	// can be stored is retried separately, too. Even so, Settle must put aside a result that the store
+	// will never take, and return nil for it. The same holds for a result whose lease has passed to
+	// another process: results reach Settle also after their lease is lost. An error may hide a success
+	// (a connection that broke during the commit), so storing a result twice must be harmless.
 	//
 	// Settle may keep the slice.
 	Settle func(ctx context.Context, results []T) (later []int, err error)
@@ -118,9 +116,8 @@ type Leases[T any] struct {
 	// A lease is also lost once a whole TTL has passed since its last renewal.
 	Renew func(ctx context.Context, keys []Key) (held []Key, err error)
 
-	// TTL is how long a lease lasts unless renewed, at least a millisecond. Leases are
-	// renewed every third of it. A third of it is also the deadline of each call of Claim,
-	// Until, Settle and Renew.
+	// TTL is how long a lease lasts unless renewed, at least a millisecond. Leases are renewed every
+	// third of it. A third of it is also the deadline of each call of Claim, Until, Settle and Renew.
 	TTL time.Duration
 }
 
@@ -165,9 +162,8 @@ type Settings struct {
 	// Once makes Run end by itself in two cases: Until reports no item and every claimed
 	// item is settled, or others hold the items that are due. Ahead is not used.
 	//
-	// When Claim or Until fails five times in a row, Run ends with an error that matches
-	// ErrUnavailable. When results were discarded at any time, the error of Run matches
-	// ErrUnsettled.
+	// When Claim or Until fails five times in a row, Run ends with an error that matches ErrUnavailable.
+	// When results were discarded at any time, the error of Run matches ErrUnsettled.
 	Once bool
 }
 

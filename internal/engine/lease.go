@@ -163,8 +163,7 @@ func (b *ledger) renewed(named, held []Key, asked time.Time) (stopped int) {
 	return stopped
 }
 
-// expire marks as lost the leases that have ended at now. It returns how many running items
-// they had.
+// expire marks as lost the leases that have ended at now. It returns how many running items they had.
 func (b *ledger) expire(now time.Time) (stopped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -99,8 +99,7 @@ func (c *claimer[T]) lookFailed(ctx context.Context, err error) {
 	pause(ctx, wait, nil)
 }
 
-// hasFailed reports whether once must end because calls have failed too often in a row, and
-// sets c.err.
+// hasFailed reports whether once must end because calls have failed too often in a row, and sets c.err.
 func (c *claimer[T]) hasFailed(failures int, err error) bool {
 	if !c.r.Settings.Once || failures < onceFailures {
 		return false

@@ -116,8 +116,7 @@ func numberLength(token []byte) (length int, ok bool) {
 	return length, length <= maxNumber
 }
 
-// tokenLength returns the length of the string or number at the start of text, and 1 for
-// anything else.
+// tokenLength returns the length of the string or number at the start of text, and 1 for anything else.
 func tokenLength(text []byte) int {
 	n := 1
 	switch c := text[0]; {

@@ -12,9 +12,8 @@
 // The server listens on a free port of 127.0.0.1, has no Unix socket, and requires the
 // password from every client. Other users of the machine therefore have no access.
 //
-// PostgreSQL refuses to run as root. If the program runs as root, the server runs as the
-// owner of an existing cluster. For a new cluster it runs as "postgres" if there is such an
-// account, or as "nobody".
+// PostgreSQL refuses to run as root. If the program runs as root, the server runs as the owner of an
+// existing cluster. For a new cluster it runs as "postgres" if there is such an account, or as "nobody".
 //
 // The server never outlives the program that started it, even if that program is killed. A small
 // shell between the two stops the server when the program's end of a pipe closes. Ctrl-C in a

@@ -147,9 +147,8 @@ func (h homeDir) admit(ctx context.Context, b Binaries) error {
 	return h.account.reach(ctx, h.path, b.program("postgres"))
 }
 
-// create creates a cluster with a new password. The cluster is created under another name
-// and renamed when it is complete. A program that dies meanwhile therefore leaves no
-// incomplete cluster.
+// create creates a cluster with a new password. The cluster is created under another name and renamed
+// when it is complete. A program that dies meanwhile therefore leaves no incomplete cluster.
 func (h homeDir) create(ctx context.Context, b Binaries, durable bool) error {
 	unfinished := h.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {

@@ -62,8 +62,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// open joins the server that runs in the directory, or starts one. Only one program at a
-// time does so.
+// open joins the server that runs in the directory, or starts one. Only one program at a time does so.
 func open(ctx context.Context, home homeDir, c Config) (*Server, error) {
 	unlock, err := home.lock(ctx, startLock)
 	if err != nil {
@@ -165,8 +164,7 @@ type Config struct {
 	// Settings are further server settings by name. Start refuses the settings that this
 	// package sets: where the server listens and what it serves.
 	Settings map[string]string
-	// Log receives joined servers at Info, and started and stopped servers at Debug. Nil
-	// discards them.
+	// Log receives joined servers at Info, and started and stopped servers at Debug. Nil discards them.
 	Log *slog.Logger
 }
 

@@ -20,12 +20,11 @@
 //
 // Without a server the tests fail, and say what would help. They are never skipped.
 //
-// On Linux all packages of one go command share a container or server. The first process that needs
-// it starts a helper, which is its test binary again. The helper starts the server, makes the
-// template, and writes both to a file that the other processes find by the process id of the go
-// command. The helper stops the server when the go command has ended, also if that was killed. On
-// other systems, and without a go command, each process has a server of its own, which ends with
-// it.
+// On Linux all packages of one go command share a container or server. The first process that needs it
+// starts a helper, which is its test binary again. The helper starts the server, makes the template, and
+// writes both to a file that the other processes find by the process id of the go command. The helper
+// stops the server when the go command has ended, also if that was killed. On other systems, and without
+// a go command, each process has a server of its own, which ends with it.
 //
 // Packages therefore run side by side on one server. Names of roles must be
 // unique, and a test that counts sessions counts those of its database. A test

@@ -84,8 +84,7 @@ func (c goCommand) attach() (source, error) {
 	return source{url: said.URL, what: said.What, template: said.Template, release: keep}, nil
 }
 
-// announced returns the content of the file. If the file is empty, it calls start with the locked
-// file.
+// announced returns the content of the file. If the file is empty, it calls start with the locked file.
 func (c goCommand) announced(start func(*os.File) error) ([]byte, error) {
 	f, err := c.lockFile()
 	if err != nil {

@@ -1,13 +1,11 @@
 // Package rrule parses recurrence rules and computes their readings: the RRULE of RFC 5545
 // section 3.3.10, with the SKIP of RFC 7529 for the Gregorian calendar.
 //
-// It knows no time zones. Every time that it takes or returns is a wall reading: the date
-// and time of day that a calendar and a clock show, to the second, in UTC. The caller
-// resolves readings to instants.
+// It knows no time zones. Every time that it takes or returns is a wall reading: the date and time of
+// day that a calendar and a clock show, to the second, in UTC. The caller resolves readings to instants.
 //
-// The type RRule of package calendar documents the deviations from the standards, and the
-// choices where the standards are ambiguous. Why this is not an existing library:
-// docs/adr/0015-recurrences.md.
+// The type RRule of package calendar documents the deviations from the standards, and the choices where
+// the standards are ambiguous. Why this is not an existing library: docs/adr/0015-recurrences.md.
 package rrule
 
 import (

@@ -2,10 +2,9 @@ package rrule
 
 import "iter"
 
-// inShortPeriods yields the readings from a second on, for periods of days, hours, minutes
-// or seconds. Most parts of such a rule exclude periods. The search alternates between the
-// next day and time of day that nothing excludes and the next period that the interval
-// reaches, until both are the same.
+// inShortPeriods yields the readings from a second on, for periods of days, hours, minutes or seconds.
+// Most parts of such a rule exclude periods. The search alternates between the next day and time of day
+// that nothing excludes and the next period that the interval reaches, until both are the same.
 func (s *series) inShortPeriods(from int64) iter.Seq[Slot] {
 	return func(yield func(Slot) bool) {
 		var d day

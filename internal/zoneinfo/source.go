@@ -1,5 +1,4 @@
-// Package zoneinfo finds a program's time zone files, and their version of the IANA time
-// zone database.
+// Package zoneinfo finds a program's time zone files, and their version of the IANA time zone database.
 //
 // [time.LoadLocation] reports neither. If it cannot read a file, it silently uses the next
 // source that has one, and so mixes versions. This package reports such a file.
@@ -24,8 +23,7 @@ const (
 	// maxArchive bounds a zip file, which is kept in memory. Go's has 400 KiB, and all
 	// 1,800 files of Debian have 2.4 MiB.
 	maxArchive = 16 << 20
-	// maxName exceeds every name of the database (32 bytes), also with the prefix "posix/"
-	// or "right/".
+	// maxName exceeds every name of the database (32 bytes), also with the prefix "posix/" or "right/".
 	maxName = 64
 )
 

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// releases maps a Go release to the version of its data, from its lib/time/update.bash.
-// Minor releases have the same data: 1.26.0 and 1.26.8 agree. Older releases than 1.26
-// cannot build this module.
+// releases maps a Go release to the version of its data, from its lib/time/update.bash. Minor releases
+// have the same data: 1.26.0 and 1.26.8 agree. Older releases than 1.26 cannot build this module.
 var releases = map[string]string{
 	"go1.26": "2025c",
 	"go1.27": "2026c",
@@ -28,8 +27,7 @@ func Compare(a, b string) (order int, ok bool) {
 	return strings.Compare(a, b), true
 }
 
-// isLabel reports whether text is a year and the letters of a release: a to z, then za to
-// zz, then zza.
+// isLabel reports whether text is a year and the letters of a release: a to z, then za to zz, then zza.
 func isLabel(text string) bool {
 	if len(text) < len("2026a") || len(text) > len("2026zzza") {
 		return false
@@ -56,8 +54,7 @@ func (s Source) readVersion() string {
 	return s.scriptVersion()
 }
 
-// scriptVersion returns the release of a Go installation's zip file from the script beside
-// it, or "".
+// scriptVersion returns the release of a Go installation's zip file from the script beside it, or "".
 func (s Source) scriptVersion() string {
 	if s.archive == nil || filepath.Base(s.path) != "zoneinfo.zip" {
 		return ""

@@ -38,10 +38,9 @@ var table = sync.OnceValue(func() map[string]entry {
 
 type entry struct{ name, canonical string }
 
-// Lookup finds name without regard to ASCII case. It returns the proper spelling and the
-// canonical name. The two differ where the database renamed a zone ("Asia/Calcutta" is now
-// "Asia/Kolkata"). They also differ for the System V names, which are links to zones
-// ("EST5EDT" is "America/New_York").
+// Lookup finds name without regard to ASCII case. It returns the proper spelling and the canonical name.
+// The two differ where the database renamed a zone ("Asia/Calcutta" is now "Asia/Kolkata"). They also
+// differ for the System V names, which are links to zones ("EST5EDT" is "America/New_York").
 func Lookup(name string) (proper, canonical string, ok bool) {
 	// Some Unicode letters become ASCII in lower case; no zone name contains them.
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {

@@ -13,13 +13,12 @@
 -- A mark in the future is ignored: the clock was set back.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
--- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims
--- nothing: neither another event of the series, nor one of a type that was not asked for, nor one before its target. If its event is
--- the open one of its series and in no lease, a right row takes its place, so that the event is late at worst. This part runs only if
--- there is such a row. A row that names another series than that of its event is not put right: no index finds a series by its event.
--- OFFSET 0 makes the planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
--- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and
--- release.sql.
+-- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims nothing:
+-- neither another event of the series, nor one of a type that was not asked for, nor one before its target. If its event is the open one of
+-- its series and in no lease, a right row takes its place, so that the event is late at worst. This part runs only if there is such a row.
+-- A row that names another series than that of its event is not put right: no index finds a series by its event. OFFSET 0 makes the planner
+-- look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too. A lease of events that may be
+-- ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
 -- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
 -- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available. If

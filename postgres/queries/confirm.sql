@@ -1,11 +1,10 @@
 -- Which of the events that were claimed ahead are still held as they were claimed. Parallel arrays, one element per event:
 --   @users uuid[] · @types text[] · @names text[] · @detached text[] (these four name the series)
 --   @ids uuid[] · @versions integer[] (while PENDING)
--- A transaction that releases an event claimed ahead locks the series before it reads the clock. This statement reads
--- statement_timestamp() before any row. Suppose that this time has reached the target, and that xmax shows no lock or replacement
--- of the row since it was written. Then no transaction has judged the event to be ahead of its instant, and none will. If xmax
--- shows a lock, perhaps an old one, this statement tries to lock the row itself, to see whether the other transaction is still
--- open. It does not wait for the lock.
+-- A transaction that releases an event claimed ahead locks the series before it reads the clock. This statement reads statement_timestamp()
+-- before any row. Suppose that this time has reached the target, and that xmax shows no lock or replacement of the row since it was
+-- written. Then no transaction has judged the event to be ahead of its instant, and none will. If xmax shows a lock, perhaps an old one,
+-- this statement tries to lock the row itself, to see whether the other transaction is still open. It does not wait for the lock.
 -- Returns the clock, the id, and whether the answer is certain. If it is not, another transaction has the row locked, and the
 -- call may be repeated. Events that are not held are left out. If no event is held, the id is NULL.
 WITH n AS MATERIALIZED (

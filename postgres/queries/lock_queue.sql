@@ -1,5 +1,4 @@
--- Lock the pending events of series that the transaction has locked. Waits for a claim in progress, whose events are then in its
--- lease.
+-- Lock the pending events of series that the transaction has locked. Waits for a claim in progress, whose events are then in its lease.
 --   @id uuid (of the user)
 SELECT q.event_id
 FROM :"schema".series s

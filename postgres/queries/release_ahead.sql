@@ -2,8 +2,7 @@
 -- has begun them. The transaction has already locked the user's series and pending events, so the clock is read after the lock, as
 -- confirm.sql requires. The lease that held the events still lists them, at an old version.
 --   @id uuid (of the user)
--- Returns the ids of the events. Leases are read only if there is such an event, and only the leases that list its series are
--- unnested.
+-- Returns the ids of the events. Leases are read only if there is such an event, and only the leases that list its series are unnested.
 WITH ahead AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version
     FROM :"schema".series s

@@ -2,8 +2,7 @@
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
 --   @available timestamptz[] · @errors text[] · @retries integer[] (NULL for none) · @crashes integer[] · @now timestamptz
 -- A row that another program has put into the queue for the event is replaced: see claim.sql.
--- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
--- series.
+-- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no series.
 -- Returns the ids of the events that were released.
 WITH locked AS MATERIALIZED (
     SELECT s.id

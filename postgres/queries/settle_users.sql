@@ -1,5 +1,4 @@
--- Lock the users whose events are settled, deleted ones included, so that no edit, deletion or backfill of these users runs
--- meanwhile.
+-- Lock the users whose events are settled, deleted ones included, so that no edit, deletion or backfill of these users runs meanwhile.
 --   @ids uuid[]
 -- Locks the users FOR NO KEY UPDATE. Users that another transaction has locked are left out: this statement waits for no lock.
 SELECT u.deleted_at IS NOT NULL, :user

@@ -67,8 +67,7 @@ func lit(offset time.Duration, t time.Time, at calendar.Clock) bool {
 	return since < 3600
 }
 
-// offsetAt returns how far clocks in z stand east of UTC at t, and whether this process has data
-// for z.
+// offsetAt returns how far clocks in z stand east of UTC at t, and whether this process has data for z.
 func offsetAt(z calendar.Timezone, t time.Time) (time.Duration, bool) {
 	wall := z.WallTime(t)
 	// WallTime answers in UTC for a zone without data; Resolve fails.

@@ -103,8 +103,7 @@ func Zip(version string, files map[string][]byte) ([]byte, error) {
 	return archive.Bytes(), err
 }
 
-// header returns the header of one of a file's two blocks, which have no leap
-// seconds and no indicators.
+// header returns the header of one of a file's two blocks, which have no leap seconds and no indicators.
 func header(changes, types, chars int) []byte {
 	h := append([]byte("TZif2"), make([]byte, 15+3*4)...)
 	for _, count := range []int{changes, types, chars} {
