@@ -222,13 +222,15 @@ func (m *mark) look() time.Time {
 	return m.at
 }
 
-// rest delays the next search from the beginning after one has failed, by four times as long as that took.
-// Beside an old transaction it can take longer than a call may, and due events after the mark must not
-// wait for it.
-func (m *mark) rest(took time.Duration) {
+// failed makes a search begin at the beginning after one from the given mark has failed. If that was one from
+// the beginning, it rests for four times as long as it took. Beside an old transaction it can take longer
+// than a call may, and due events after the mark must not wait for it.
+func (m *mark) failed(from time.Time, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.whole, m.rests = true, time.Now().Add(4*took)
+	if m.whole = true; from.IsZero() {
+		m.rests = time.Now().Add(4 * took)
+	}
 }
 
 // advance moves the mark after a claim, which was the last search. The mark never passes

@@ -134,9 +134,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	w.measure(ctx, m)
 	w.logClaim(ctx, m)
 	if err != nil {
-		if w.mark.reset(); request.Mark.IsZero() {
-			w.mark.rest(m.Total)
-		}
+		w.mark.failed(request.Mark, m.Total)
 		if !safeToRetry(err) {
 			err = errors.Join(err, w.disown(ctx, request.Token))
 		}
@@ -203,7 +201,7 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 		return err
 	})
 	if from.IsZero() && err != nil {
-		w.mark.rest(time.Since(asked))
+		w.mark.failed(from, time.Since(asked))
 	} else if from.IsZero() && known && wait <= 0 {
 		w.mark.reset()
 	}

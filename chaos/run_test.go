@@ -307,13 +307,19 @@ func (r *Run) Within(d time.Duration) context.Context {
 // Drained waits until every event has ended and no series goes on, or stands still.
 func (r *Run) Drained(limit time.Duration) time.Time {
 	r.Helper()
+	return r.DrainedBut(0, limit)
+}
+
+// DrainedBut is Drained, except that some series may stand still.
+func (r *Run) DrainedBut(stalls int, limit time.Duration) time.Time {
+	r.Helper()
 	ctx := r.Within(limit)
 	var open, ended, stalled int // as far as was seen, at one moment: a series that goes on has an open event from then on
 	for {
 		r.Snapshot(ctx)
 		err := r.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('PENDING', 'PROCESSING')),
 			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')), (`+countStalled+`) FROM almanac.events`).Scan(&open, &ended, &stalled)
-		if err == nil && open == 0 && ended > 0 && stalled == 0 {
+		if err == nil && open == 0 && ended > 0 && stalled <= stalls {
 			return time.Now()
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {

@@ -11,12 +11,14 @@ import (
 func clockReaders() map[string]string {
 	return map[string]string{
 		"timezone_view.go":                "what was read of zone rules grows old",
+		"run_lane.go":                     "a search that failed rests, and an event waits for its turn",
 		"run_health.go":                   "says since when deliveries fail",
 		"run_work.go":                     "a claim's answer is as old as the question",
 		"run_once.go":                     "a pass waits for the rate of a type",
 		"run_ahead.go":                    "a confirmation is as old as the question; and pairs the database's time with the worker's own",
 		"postgres/transact.go":            "a claim takes its time",
 		"postgres/idempotency_keys.go":    "keys are looked up for instants that seem over",
+		"webhook/bulkhead.go":             "a delivery takes its time",
 		"webhook/deliverer.go":            "a delivery takes its time",
 		"webhook/verify.go":               "a delivery arrives now",
 		"httpapi/health.go":               "an answer to a probe grows old",
