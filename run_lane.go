@@ -290,7 +290,8 @@ func (s *scheduler) sharedCrashes() int {
 }
 
 // attemptAlone makes an attempt. An event that another death fails is tried alone: no other such event is
-// tried until its outcome and its successor are stored, and the repository knows about it before.
+// tried until its outcome and its successor are stored, and the repository knows about it before. See
+// docs/adr/0069-crashes.md.
 func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 	if j.event.CrashCount < w.sharedCrashes() {
 		return w.attempt(ctx, j)

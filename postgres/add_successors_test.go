@@ -312,6 +312,36 @@ func TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo(t *testing.T) {
 	}
 }
 
+// While a handler plans the next event of a stalled series, the series counts as failed once more, in case that the
+// handler kills the process. If it does not, the series is as before.
+func TestASeriesIsPostponedWhileItIsPlanned(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store := mustStore(t, pool)
+	unplanned(t, store, 1)
+	failed := errors.New("no plan")
+	state := func() (failures int, waits bool) {
+		noError(t, pool.QueryRow(t.Context(), "SELECT failures, retry_at > now() + interval '5 s' FROM almanac.unplanned").Scan(&failures, &waits))
+		return failures, waits
+	}
+	for range 2 {
+		asked := false
+		_, err := store.AddSuccessors(t.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			asked = true
+			failures, waits := state()
+			if failures != 1 || !waits || users[0].Stalled[0].Failures != 0 {
+				t.Errorf("%d failures, waits %v, %d failures before", failures, waits, users[0].Stalled[0].Failures)
+			}
+			return nil, nil, failed
+		})
+		require.Equal(t, failed, err)
+		require.True(t, asked)
+		failures, waits := state()
+		require.Zero(t, failures)
+		require.False(t, waits)
+	}
+}
+
 // An error of the host's planning code is none of the database's, whatever it looks like.
 func TestAddReturnsErrorsOfThePlanUnchanged(t *testing.T) {
 	t.Parallel()
