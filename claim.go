@@ -41,16 +41,17 @@ type ClaimRepository interface {
 	// them. It returns no events if there are no more. An event that another transaction has locked
 	// stays under its lease until the next call. If the clock was set back, a lease lasts its full
 	// duration from then on, unless it is renewed. An event that cannot be stored stays under its
-	// lease, too. ReleaseExpired returns the others, and an error. Each release counts as a crash
-	// of the event, but beyond most crashes only if the event was tried alone (see TryAlone).
+	// lease, too. ReleaseExpired returns the others, and an error. Each release adds one to
+	// CrashCount. Once CrashCount has reached shared, it does so only if the event was tried alone
+	// (see TryAlone).
 	// ReleaseExpired also removes deleted users without events in flight, and deletes tokens
 	// without events. A call that returns limit events may leave both to the next call.
-	ReleaseExpired(ctx context.Context, limit, most int) ([]Event, error)
+	ReleaseExpired(ctx context.Context, limit, shared int) ([]Event, error)
 
-	// TryAlone stores that the holder of an event begins an attempt at it, and at no other event
-	// that may have killed its worker. So if the lease expires, that event is the cause. A later
-	// call for another event of the same lease replaces it. The error matches [ErrLeaseLost] if
-	// the lease does not hold the event any more.
+	// TryAlone stores, before an attempt at an event, that its holder attempts no other event that may
+	// have killed a worker. If the lease expires, this event counts as the cause. A later call for
+	// another event of the lease replaces this one. The error matches [ErrLeaseLost] if the lease no
+	// longer holds the event.
 	TryAlone(ctx context.Context, e Event) error
 
 	// Confirm confirms, at their instants, that events which were claimed ahead are still held (see

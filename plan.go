@@ -122,9 +122,9 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 	return r.Instant, nil
 }
 
-// occurrenceNamed returns the occurrence that has the key of an event, searching from some days before
-// the event on, and if it lies earlier, up to 15 months before. It reports false if the handler has
-// no such occurrence. Keys of another unit are other names.
+// occurrenceNamed returns the occurrence that has the key of an event. It searches from three days
+// before the event, and if it finds only later keys, from up to 375 days before. It reports false if
+// the handler has no such occurrence. Keys of another unit never match.
 func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
 	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
 	later := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key > e.OccurrenceKey }
@@ -247,8 +247,8 @@ type replanning struct {
 // after an outage, if its new time is on the same day and has passed too. If the wall time differs
 // otherwise, the user's data or the rule was corrected. Then the event moves if the next occurrence
 // after now has the same key. Otherwise the error matches [calendar.ErrNoOccurrence], because an event
-// never becomes another occurrence. It also does if the new zone has an earlier occurrence still to
-// come that no event has used, as after the zone of a new user was corrected.
+// never becomes another occurrence. The error matches it too if an earlier unused occurrence is still to
+// come in the new zone, as after the zone of a new user was corrected.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -260,7 +260,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	}
 	if found && same.Wall == e.Wall {
 		if p.passesOver(h, e) {
-			return Event{}, fmt.Errorf("%w %q: an earlier one is to come", calendar.ErrNoOccurrence, e.OccurrenceKey)
+			return Event{}, fmt.Errorf("%w %q: the new zone has an earlier occurrence to come", calendar.ErrNoOccurrence, e.OccurrenceKey)
 		}
 		return p.again(h, e, same)
 	}
@@ -368,8 +368,8 @@ func (p replanning) dueByNow(e Event) bool {
 	return e.Due.Equal(end)
 }
 
-// passesOver reports whether the edit sets a zone where an occurrence before that of a pending event
-// is still to come, and no event has used it.
+// passesOver reports whether the edit changes the zone, and an unused occurrence earlier than that of
+// the pending event is still to come in the new zone.
 func (p replanning) passesOver(h oneSeries, e Event) bool {
 	if p.is.Timezone == p.User.Timezone || !e.Due.After(p.Now) {
 		return false

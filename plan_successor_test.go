@@ -747,7 +747,7 @@ func TestAnEditOfADueEventLosesNoOccurrence(t *testing.T) {
 	}
 }
 
-// The new time of a due announcement is exactly as long before as an edit searches back.
+// The new time of a due announcement is as far back as an edit searches at first, or further.
 func TestAnEditOfADueAnnouncementFindsItEarlier(t *testing.T) {
 	t.Parallel()
 	for _, days := range []int{4, 40} {

@@ -28,8 +28,8 @@ type running struct {
 	host     *isolate.Group
 	stalled  engine.CallSize // of planStalled, which alone uses it; passes of RunOnce continue with it
 	releases engine.CallSize // of releaseExpired, likewise
-	alone    atomic.Int64    // until when an event may be tried alone, in nanoseconds since 1970; zero if none is
-	putOff   atomic.Bool     // whether an event waits because another one is tried alone
+	alone    atomic.Int64    // when the reservation for an event tried alone ends, in nanoseconds since 1970; zero if there is none
+	putOff   atomic.Bool     // whether an event was released because another one is tried alone
 }
 
 // miswired has the missing deliverers that were logged.

@@ -203,11 +203,11 @@ func neverTried(check Check) Check {
 // The zero mark is the beginning. Only one goroutine calls look and advance. Any
 // goroutine may call note and reset.
 type mark struct {
-	mu    sync.Mutex
-	at    time.Time // where searches begin; zero is the beginning
-	whole bool      // whether the next search begins at the beginning, regardless of at
-	rests time.Time // until when no search does, because one has failed
-	noted time.Time // the earliest available time that was noted since the last search began; zero if none was
+	mu      sync.Mutex
+	at      time.Time // where searches begin; zero is the beginning
+	whole   bool      // whether the next search begins at the beginning, regardless of at
+	delayed time.Time // until when no search begins at the beginning, because one failed; zero for no delay
+	noted   time.Time // the earliest available time that was noted since the last search began; zero if none was
 }
 
 // look begins a search, and returns where it begins. Zero is the beginning.
@@ -215,21 +215,21 @@ func (m *mark) look() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.noted = time.Time{}
-	if m.whole && time.Until(m.rests) <= 0 {
+	if m.whole && time.Until(m.delayed) <= 0 {
 		m.whole = false
 		return time.Time{}
 	}
 	return m.at
 }
 
-// failed makes a search begin at the beginning after one from the given mark has failed. If that was one from
-// the beginning, it rests for four times as long as it took. Beside an old transaction it can take longer
-// than a call may, and due events after the mark must not wait for it.
+// failed makes a later search begin at the beginning, after a search from the given mark has failed. If the
+// failed search began at the beginning too, the later one is delayed by four times its duration. Beside an
+// old transaction, a search can exceed its time, and due events after the mark must not wait.
 func (m *mark) failed(from time.Time, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.whole = true; from.IsZero() {
-		m.rests = time.Now().Add(4 * took)
+		m.delayed = time.Now().Add(4 * took)
 	}
 }
 
@@ -280,8 +280,8 @@ func (m *mark) reset() {
 	m.whole = true
 }
 
-// sharedCrashes is how many deaths count for an event that a worker held beside others. The next one
-// fails the event, so it is tried alone before. With a limit of 1 all deaths count.
+// sharedCrashes returns the crash count from which an event is tried alone, and another event's crash no
+// longer counts for it: the limit less one. With a limit of 1, crashes count for all events held.
 func (s *scheduler) sharedCrashes() int {
 	if s.crashes == 1 {
 		return math.MaxInt32
@@ -289,9 +289,9 @@ func (s *scheduler) sharedCrashes() int {
 	return s.crashes - 1
 }
 
-// attemptAlone makes an attempt. An event that another death fails is tried alone: no other such event is
-// tried until its outcome and its successor are stored, and the repository knows about it before. See
-// docs/adr/0069-crashes.md.
+// attemptAlone makes an attempt. An event that one more crash makes FAILED is tried alone: TryAlone is
+// called first, and the process tries no other such event until outcome and successor are stored.
+// See docs/adr/0069-crashes.md.
 func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 	if j.event.CrashCount < w.sharedCrashes() {
 		return w.attempt(ctx, j)
@@ -306,8 +306,8 @@ func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 	return w.attempt(ctx, j)
 }
 
-// begin reports whether an event may be tried alone. It waits for at most a second and for a tenth of the
-// time of the attempt. An attempt that is given up counts until its time is over.
+// begin reserves the process for an event that is tried alone, and reports whether it could. It waits for
+// at most a second or a tenth of the attempt's time. Unless ended, the reservation expires (stuckAfter).
 func (w *worker) begin(ctx context.Context, j *job) bool {
 	deadline, _ := ctx.Deadline() // every attempt has one
 	mine, wait := deadline.Add(stuckAfter).UnixNano(), min(time.Second, time.Until(deadline)/10)

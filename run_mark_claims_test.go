@@ -352,3 +352,57 @@ func TestALookEverywhereGoesOnWhileTheRepositoryLowersTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// walled is a repository beside an old transaction: a search from the beginning takes longer than a call may.
+type walled struct {
+	almanac.Repository
+	old atomic.Bool
+}
+
+func (w *walled) walk(mark time.Time) error {
+	if !w.old.Load() || !mark.IsZero() {
+		return nil
+	}
+	time.Sleep(5 * time.Second)
+	return errBusy
+}
+
+func (w *walled) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if err := w.walk(r.Mark); err != nil {
+		return almanac.ClaimResult{}, err
+	}
+	return w.Repository.Claim(ctx, r)
+}
+
+func (w *walled) Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error) {
+	if err := w.walk(mark); err != nil {
+		return 0, false, err
+	}
+	return w.Repository.Until(ctx, types, mark)
+}
+
+func TestEventsAfterTheMarkDoNotWaitForAFailedSearch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := &walled{Repository: almanactest.NewRepository(nil)}
+		w, h, late := openOn(repository), series{eventType: "TICK"}, time.Duration(0)
+		for n := range 20 {
+			h.seconds = append(h.seconds, time.Now().Add(time.Duration(n+1)*time.Minute))
+		}
+		delivered := 0
+		h.execute = func(_ context.Context, d almanac.Delivery) error {
+			delivered++
+			late = max(late, time.Since(d.Event.Due))
+			return nil
+		}
+		s := w.run(t, h)
+		_, err := s.CreateUser(t.Context(), grace)
+		require.NoError(t, err)
+		time.Sleep(90 * time.Second)
+		repository.old.Store(true)
+		time.Sleep(20 * time.Minute)
+		require.NoError(t, w.stop())
+		require.Equal(t, 20, delivered)
+		require.LessOrEqual(t, late, 6*time.Second, "one search from the beginning")
+	})
+}

@@ -59,9 +59,9 @@ type RunOnceResult struct {
 	// series". They have a third of the time together, and each its share. The next
 	// pass continues. If every pass names a task, the task needs a longer Within.
 	CutShort []string
-	// More is whether more events are due. The limit was reached, the time was over,
-	// another transaction had the events locked, or their workers died so often that they are tried one
-	// after the other (see WithCrashLimit). Another pass can start at once.
+	// More is whether more events are due: the limit was reached, the time was over, another
+	// transaction had events locked, or an event waits because another one is tried alone (see
+	// [WithCrashLimit]). Another pass can start at once.
 	More bool
 }
 

@@ -18,8 +18,8 @@ func (w *worker) settlements(jobs []*job) []Settlement {
 		if j.outcome.Status == Pending {
 			continue
 		}
-		if j.event.CrashCount > w.crashes { // storing this outcome killed the worker: what plans may be the cause
-			err := fmt.Errorf("almanac: worker died %d times", j.event.CrashCount)
+		if j.event.CrashCount > w.crashes { // a worker died while it stored this outcome; the planning code may be the cause
+			err := fmt.Errorf("almanac: next event not planned: worker died %d times", j.event.CrashCount)
 			batch[i].Next = func(User, time.Time) (Event, error) { return Event{}, err }
 			continue
 		}

@@ -37,7 +37,7 @@ type job struct {
 	clock   clock
 	early   bool    // whether the event was claimed before its instant
 	outcome Outcome // once it is done
-	alone   int64   // until when the event may be tried alone, as in running; zero if it is not
+	alone   int64   // the value that this job stored in running.alone; zero if none
 	// Why the successor or the follow-ups are not planned: the host's code panicked, ended its goroutine or blocked.
 	nextLost, followLost error
 }

@@ -302,7 +302,7 @@ CREATE TABLE :"schema".leases (
     -- The time of the claim, if events were claimed that may not be due yet. No process begins such an event before its target, and an
     -- edit releases it until then. NULL if all events were due.
     ahead_since timestamptz,
-    alone      uuid, -- the event that the process tries alone, because one more death fails it; see release.sql
+    alone      uuid, -- the event that the holder tries alone, because one more crash makes it FAILED; NULL if none
     program    text,                 -- the program that holds the lease, such as 'birthdayd v0.1.0'; for information only, NULL if unknown
     zone_data  text,                 -- the release of that program's zone data, such as 2026f; NULL if unknown
     CONSTRAINT leases_instants_check CHECK (least(claimed_at, expires_at, ahead_since) >= '0001-01-01 00:00:00+00'

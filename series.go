@@ -196,10 +196,10 @@ func (g guard) firsts(list []oneSeries, open map[Series]string, r Roster) ([]Eve
 	return events, nil
 }
 
-// first plans the next event of a series that has no open event. If the series has stalled and is
-// owed every missed occurrence, it goes on from the instant of its last event, otherwise from now. An
-// event that an edit removes while it is due is such a last event too. What the rule has at the
-// same instant, as under a key of another unit, takes its place.
+// first plans the next event of a series without an open event. It plans from now on, or for a stalled
+// series that is owed every missed occurrence, from the instant of its last event. A due event that an
+// edit removes counts as that last event. For every type, an occurrence at exactly that instant, as
+// under a key of another unit, is planned first.
 func (s oneSeries) first(r Roster) (Event, error) {
 	used := r.Used[s.id()]
 	if i := slices.IndexFunc(r.Stalled, func(one StalledSeries) bool { return one.Series == s.id() }); i >= 0 {

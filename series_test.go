@@ -640,8 +640,8 @@ func TestBackfillEndsThoughTheHandlerIsSlow(t *testing.T) {
 	})
 }
 
-// A handler fails while an event ends, and for some days nothing is planned. Then it works again, and what plans
-// the next event first is not the sweep.
+// A handler fails while an event ends, so for days nothing is planned. Then the handler works again, and
+// a call other than the sweep plans the next event.
 func TestAStalledSeriesIsOwedWhatItMissed(t *testing.T) {
 	t.Parallel()
 	for what, plans := range map[string]func(context.Context, almanac.Scheduler, uuid.UUID) error{
@@ -696,7 +696,7 @@ func TestAStalledSeriesIsOwedWhatItMissed(t *testing.T) {
 	}
 }
 
-// Nothing is delivered for some days. Then the rule changes, and it has no occurrence of the name that the due event has.
+// Nothing is delivered for days. Then the rule changes, and has no occurrence with the due event's key.
 func TestADueEventThatAnEditRemovesIsReplaced(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {

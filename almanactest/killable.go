@@ -86,11 +86,11 @@ func (m *killable) Release(ctx context.Context, token uuid.UUID) ([]almanac.Even
 }
 
 // ReleaseExpired releases the events of expired leases.
-func (m *killable) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
+func (m *killable) ReleaseExpired(ctx context.Context, limit, shared int) ([]almanac.Event, error) {
 	if m.dead() {
 		return nil, nil
 	}
-	return m.Repository.ReleaseExpired(ctx, limit, most)
+	return m.Repository.ReleaseExpired(ctx, limit, shared)
 }
 
 // TryAlone stores that an event is tried alone.

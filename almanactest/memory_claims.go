@@ -107,7 +107,7 @@ func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []a
 
 // ReleaseExpired releases the events of expired leases, ends leases without events, and
 // removes deleted users without events in flight.
-func (r *Repository) ReleaseExpired(ctx context.Context, limit, most int) (released []almanac.Event, err error) {
+func (r *Repository) ReleaseExpired(ctx context.Context, limit, shared int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
 		r.moveEarlyLeases(now)
@@ -120,7 +120,7 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit, most int) (relea
 				return err
 			}
 			for i, e := range events {
-				if was := before[e.ID].CrashCount; was >= most && e.ID != alone {
+				if was := before[e.ID].CrashCount; was >= shared && e.ID != alone {
 					events[i].CrashCount = was
 					e = r.events[e.ID]
 					e.CrashCount = was

@@ -304,13 +304,13 @@ func (r *Run) Within(d time.Duration) context.Context {
 	return ctx
 }
 
-// Drained waits until every event has ended and no series goes on, or stands still.
+// Drained waits until every event has ended, and no series goes on or has stalled.
 func (r *Run) Drained(limit time.Duration) time.Time {
 	r.Helper()
 	return r.DrainedBut(0, limit)
 }
 
-// DrainedBut is Drained, except that some series may stand still.
+// DrainedBut is Drained, but allows some stalled series.
 func (r *Run) DrainedBut(stalls int, limit time.Duration) time.Time {
 	r.Helper()
 	ctx := r.Within(limit)

@@ -55,18 +55,18 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	return added, err
 }
 
-// stalledOf selects stalled series of some users: those whose time has come, or some by their ids.
+// stalledOf selects stalled series of some users: the postponed ones, or those due for another try.
 type stalledOf struct {
 	eventType string
 	users     []uuid.UUID
-	postponed map[int64]stalledRow // nil for those whose time has come
+	postponed map[int64]stalledRow // by id, as they were before; nil selects the series due for another try
 }
 
 // errUnplanned is the error of series whose next events were being planned when the process died.
 var errUnplanned = errors.New("the process ended while it planned the next event")
 
-// postpone stores that stalled series have failed once more, before a handler is called for them, and returns
-// the series by their ids, as they were. So a handler that kills the process does not kill it again at once.
+// postpone stores one more failure of each series due for another try, before a handler is called, and
+// returns the series as before. So a handler that kills the process does not kill it again at once.
 func (s *Store) postpone(ctx context.Context, eventType string, users []uuid.UUID) (before map[int64]stalledRow, err error) {
 	err = s.transact(ctx, "postpone stalled series", func(ctx context.Context, tx pgx.Tx) error {
 		before = make(map[int64]stalledRow)
@@ -85,18 +85,17 @@ func (s *Store) postpone(ctx context.Context, eventType string, users []uuid.UUI
 	return before, err
 }
 
-// restore stores postponed series as they were, if no handler was called for them.
+// restore undoes postpone for the series in of.postponed, whose planning was not committed.
 func (s *Store) restore(ctx context.Context, of stalledOf) error {
 	if len(of.postponed) == 0 {
 		return nil
 	}
 	return s.transact(ctx, "restore stalled series", func(ctx context.Context, tx pgx.Tx) error {
-		w, err := s.lockWaiting(ctx, tx, of)
-		if err != nil {
-			return err
+		args := stallArgs(slices.Collect(maps.Values(of.postponed)))
+		for _, unchanged := range []string{"units", "keys", "since"} {
+			delete(args, unchanged)
 		}
-		rows := column(w.series, func(one waitingSeries) stalledRow { return of.postponed[one.id] })
-		_, err = tx.Exec(ctx, s.statements.Stall, stallArgs(rows))
+		_, err := tx.Exec(ctx, s.statements.RestoreSeries, args)
 		return err
 	})
 }
@@ -113,7 +112,7 @@ func planNone(cause error) planSuccessors {
 	}
 }
 
-// addSuccessors plans stalled series that were postponed, in one transaction, and removes them from the map.
+// addSuccessors plans postponed series in one transaction. Once committed, they leave of.postponed.
 func (s *Store) addSuccessors(ctx context.Context, of stalledOf, plan planSuccessors) (added almanac.AddEventsResult, err error) {
 	var w waitingUsers
 	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {

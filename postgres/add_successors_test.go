@@ -312,8 +312,8 @@ func TestBackfillRefusesOneUserWhoTakesTooLongAndFailsIfAllDo(t *testing.T) {
 	}
 }
 
-// While a handler plans the next event of a stalled series, the series counts as failed once more, in case that the
-// handler kills the process. If it does not, the series is as before.
+// While a handler plans a stalled series, the series counts as failed once more, because the handler may
+// kill the process. If planning returns an error, the series is restored.
 func TestASeriesIsPostponedWhileItIsPlanned(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

@@ -75,8 +75,7 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 	return held, err
 }
 
-// TryAlone stores that an event is tried alone, for the case that the process dies. It waits for the
-// lock of the lease.
+// TryAlone stores in the lease which event is tried alone. It waits for the lock of the lease.
 func (s *Store) TryAlone(ctx context.Context, e almanac.Event) error {
 	return s.transact(ctx, "try alone", func(ctx context.Context, tx pgx.Tx) error {
 		args := pgx.StrictNamedArgs{"token": e.LeaseToken, "id": e.ID}
@@ -100,8 +99,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 // queue, which it reports as an error: see docs/reliability.md. Rows that another transaction
 // has locked are left unchanged. If the database refuses to release an event or to
 // delete a user, the others are released and removed, and the error names what refused it.
-func (s *Store) ReleaseExpired(ctx context.Context, limit, most int) ([]almanac.Event, error) {
-	released, failed := s.releaseExpired(ctx, limit, cause{crashes: 1, most: most, reason: "lease expired"})
+func (s *Store) ReleaseExpired(ctx context.Context, limit, shared int) ([]almanac.Event, error) {
+	released, failed := s.releaseExpired(ctx, limit, cause{crashes: 1, shared: shared, reason: "lease expired"})
 	// The rest reads all leases, so it runs only after the last of many calls.
 	if len(released) >= limit {
 		return released, failed
@@ -174,7 +173,7 @@ func (s *Store) releaseExpired(ctx context.Context, limit int, why cause) ([]alm
 // cause is the reason why events are released.
 type cause struct {
 	crashes int // added to the crash counts of the events
-	most    int // beyond that, only to the crash count of an event that was tried alone
+	shared  int // an event with this many crashes gets another only if it was tried alone
 	reason  string
 }
 
@@ -310,7 +309,7 @@ func (s *Store) releaseHeld(ctx context.Context, tx pgx.Tx, held []heldEvent, wh
 		"tokens":  uuids(column(held, func(h heldEvent) uuid.UUID { return h.token })),
 		"ahead":   column(held, func(h heldEvent) *time.Time { return h.ahead }),
 		"alone":   column(held, func(h heldEvent) pgtype.UUID { return h.alone }),
-		"crashes": why.crashes, "most": why.most, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
+		"crashes": why.crashes, "shared": why.shared, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanID)
 }
 

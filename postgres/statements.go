@@ -29,7 +29,7 @@ type statements struct {
 	Offsets, OffsetsSession, OutboxLow, OutboxSnapshot,
 	PageUsers, Pause, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutSetting, PutZoneRules,
 	ReadOutbox, Release, ReleaseAhead, Released, RemoveEvents, RemoveHiddenUser, Renew, RequeueEvents,
-	ResetOutbox, Resume, RetriesEvents, RetriesSeries, RunNow,
+	ResetOutbox, RestoreSeries, Resume, RetriesEvents, RetriesSeries, RunNow,
 	SeriesKeys, SettleEnded, SettleReleased, SettleUsers, Settings, Stall, Stalled, Standings, StatsBacklog,
 	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
 	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,

@@ -16,9 +16,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to the same
-// receiver were under way. It waited for half of its time, or its turn would have come too late. The
-// error matches [almanac.ErrSnoozed]: the event waits for some seconds, and no attempt is counted.
+// ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to its receiver were
+// under way. The delivery waited for half of its time, or was not allowed to wait. The error matches
+// [almanac.ErrSnoozed]: the event waits for one to five seconds, and no attempt is counted.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow
@@ -35,12 +35,12 @@ type bulkhead struct {
 type semaphore struct {
 	taken      chan struct{} // holds one element for each delivery under way; waiting deliveries get in first come, first served
 	deliveries int           // under way or waiting
-	took       time.Duration // by a delivery, on average; zero if none of the present ones has ended
+	took       time.Duration // average duration of a delivery; zero until one has ended
 }
 
-// enter waits until another delivery to a receiver may start. On success, the caller calls
-// leave when the delivery has ended. It returns the cause when ctx has ended, and [ErrBusy]
-// when half of the time of ctx has passed, or at once if the turn would come too late.
+// enter waits until another delivery to a receiver may start. On success, the caller calls leave when
+// the delivery has ended. enter returns the cause if ctx has ended, and [ErrBusy] when half of the time
+// of ctx has passed, or at once if the delivery may not wait (see join).
 func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), err error) {
 	if b == nil || b.most == 0 {
 		return func() {}, nil
@@ -78,8 +78,8 @@ type busyError struct{ error }
 
 func (e busyError) Unwrap() []error { return []error{e.error, ErrBusy} }
 
-// join returns the semaphore of a receiver, and whether a delivery may wait there: if at most as many wait
-// as may be under way, or if its turn comes within a second, as far as is known.
+// join returns the semaphore of a receiver, and whether a delivery may wait there: if it is one of the
+// first b.most to wait, or its expected wait is under a second (zero until a delivery has ended).
 func (b *bulkhead) join(receiver string) (at *semaphore, mayWait bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

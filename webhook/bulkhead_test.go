@@ -119,7 +119,7 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Once a receiver is known to be slow, as many deliveries wait as may be under way. The others wait in no worker.
+// At a slow receiver, only as many deliveries wait as may be under way. The others return at once.
 func TestFewDeliveriesWaitForASlowReceiver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

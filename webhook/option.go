@@ -66,10 +66,10 @@ func AllowPorts(ports ...uint16) Option {
 	return func(s *settings) { s.ports, s.listed = append(s.ports, ports...), true }
 }
 
-// WithConcurrency bounds how many deliveries to one receiver, a host and port, are under way at once. As
-// many further ones wait, and more as long as their turn seems to come within a second, each for at most
-// half of its time. So a slow receiver occupies few workers. All others return [ErrBusy] at once,
-// without sending anything: the event waits for one to five seconds, and no attempt is counted.
+// WithConcurrency bounds how many deliveries to one receiver, a host and port, are under way at once.
+// Up to n more wait, and further ones if their expected wait is under a second, each for at most half of
+// its time. Any other delivery, or one that waited in vain, returns [ErrBusy] and sends nothing. Its
+// event waits for one to five seconds, and no attempt is counted. A slow receiver occupies few workers.
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //

@@ -11,7 +11,7 @@ import (
 func clockReaders() map[string]string {
 	return map[string]string{
 		"timezone_view.go":                "what was read of zone rules grows old",
-		"run_lane.go":                     "a search that failed rests, and an event waits for its turn",
+		"run_lane.go":                     "a failed search is delayed, and an event waits to be tried alone",
 		"run_health.go":                   "says since when deliveries fail",
 		"run_work.go":                     "a claim's answer is as old as the question",
 		"run_once.go":                     "a pass waits for the rate of a type",

@@ -1,14 +1,13 @@
 -- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
 -- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
 -- not begun, so no attempt is counted. A row that another program has put into the queue for the event is replaced: see claim.sql.
---   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] · @alone uuid[] (parallel; since when the lease may hold events that
---   are not due, or NULL; the event of the lease that was tried alone, or NULL)
---   @crashes integer (to add to crash_count) · @most integer (beyond that, only to that of an event that was tried alone)
---   @reason text (why the events are released) · @deleted text (why events of a deleted
---   user end)
+--   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] · @alone uuid[] (parallel)
+--   @ahead: since when the lease may hold events that are not due, or NULL. @alone: the event that the holder tried alone, or NULL.
+--   @crashes integer (to add to crash_count; once that is @shared, only for an event in @alone) · @shared integer
+--   @reason text (why the events are released) · @deleted text (why events of a deleted user end)
 -- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (
-    SELECT s.*, n.token, coalesce(n.alone = s.event_id, false) OR s.crash_count < @most::integer AS counts, u.deleted_at IS NOT NULL AS over,
+    SELECT s.*, n.token, coalesce(n.alone = s.event_id, false) OR s.crash_count < @shared::integer AS counts, u.deleted_at IS NOT NULL AS over,
         CASE WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since
             AND clock_timestamp() < greatest(s.target_timestamp_utc, s.ready_at) THEN 0 ELSE 1 END AS begun
     FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[], @alone::uuid[]) AS n (id, token, ahead_since, alone)

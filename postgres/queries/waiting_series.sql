@@ -1,5 +1,5 @@
 -- Lock the stalled series of users that are to be tried again, in the order of their ids. Series that are locked are left out.
---   @type text · @users uuid[] · @series bigint[] (NULL for those whose time has come)
+--   @type text · @users uuid[] · @series bigint[] (NULL for those with retry_at in the past)
 -- Returns each series: its user, its name and the column detached; the unit, the key and the target of its last event; the last error and
 -- the failed attempts; since when it has stalled, and when it is tried again. The last two columns say whether it still stalls, because an
 -- event may have been stored in it since, and its used keys (see usedText in statements.go).
