@@ -154,6 +154,15 @@ func (w *worker) apart(ctx context.Context, try func(types []string) error) erro
 	return nil
 }
 
+// endRefusals ends the refusals of types of which no event is due any more, and which are not left out.
+func (w *worker) endRefusals() {
+	for t, one := range w.refused.failing {
+		if time.Until(one.retry) <= 0 {
+			w.refused.note(t, nil)
+		}
+	}
+}
+
 // route is what a worker needs for the events of one type. It is made once and used for each event.
 type route struct {
 	handler   EventHandler
@@ -225,10 +234,10 @@ func (m *mark) look() time.Time {
 // failed makes a later search begin at the beginning, after a search from the given mark has failed. If the
 // failed search began at the beginning too, the later one is delayed by four times its duration. Beside an
 // old transaction, a search can exceed its time, and due events after the mark must not wait.
-func (m *mark) failed(from time.Time, took time.Duration) {
+func (m *mark) failed(from time.Time, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.whole = true; from.IsZero() {
+	if m.whole = true; from.IsZero() && !isRefused(err) {
 		m.delayed = time.Now().Add(4 * took)
 	}
 }
@@ -287,6 +296,10 @@ func (s *scheduler) sharedCrashes() int {
 		return math.MaxInt32
 	}
 	return s.crashes - 1
+}
+
+func (w *worker) notifyClaimed(ctx context.Context, jobs []*job) {
+	w.notifyEach(ctx, len(jobs), func(i int) Notice { return Notice{Kind: EventClaimed, Event: jobs[i].event} })
 }
 
 // attemptAlone makes an attempt. An event that one more crash makes FAILED is tried alone: TryAlone is

@@ -204,7 +204,13 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	result := p.counted()
 	if err == nil {
 		result.More, err = p.more(ctx)
-		result.More = p.running.putOff.Swap(false) || result.More
+	}
+	if p.running.putOff.Swap(false) && err == nil {
+		result.More = true
+		select { // until the events that were released can be claimed again
+		case <-bounded.Done():
+		case <-time.After(time.Second):
+		}
 	}
 	return result, err
 }

@@ -134,7 +134,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	w.measure(ctx, m)
 	w.logClaim(ctx, m)
 	if err != nil {
-		w.mark.failed(request.Mark, m.Total)
+		w.mark.failed(request.Mark, m.Total, err)
 		if !safeToRetry(err) {
 			err = errors.Join(err, w.disown(ctx, request.Token))
 		}
@@ -161,10 +161,6 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	}
 	w.notifyClaimed(ctx, due)
 	return jobs, nil
-}
-
-func (w *worker) notifyClaimed(ctx context.Context, jobs []*job) {
-	w.notifyEach(ctx, len(jobs), func(i int) Notice { return Notice{Kind: EventClaimed, Event: jobs[i].event} })
 }
 
 // setClock updates the database clock by a query that returns at once. A claim of many
@@ -200,10 +196,14 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 		}
 		return err
 	})
-	if from.IsZero() && err != nil {
-		w.mark.failed(from, time.Since(asked))
-	} else if from.IsZero() && known && wait <= 0 {
+	switch {
+	case !from.IsZero():
+	case err != nil:
+		w.mark.failed(from, time.Since(asked), err)
+	case known && wait <= 0:
 		w.mark.reset()
+	default:
+		w.endRefusals()
 	}
 	return wait, known, err
 }

@@ -89,8 +89,8 @@ func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grac
 // WithCrashLimit sets how many times the worker of an event may die before the event is FAILED instead
 // of delivered once more. The default is 5, the minimum 1. A delivery that ignores the end of its context
 // until its lease is lost counts as a death. So does a process that ends while it plans what follows the
-// event. One death below the limit, each process tries an event alone, so the last death fails no other
-// event. With a limit of 1, a death fails all events that the worker held. All programs need the same limit.
+// event. One death below the limit, each process tries such events one after the other, so that they do
+// not fail each other. With a limit of 1, a death fails all events that the worker held. All programs need the same limit.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reloads the zone data, compares it with the rules that

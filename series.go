@@ -205,7 +205,8 @@ func (s oneSeries) first(r Roster) (Event, error) {
 	if i := slices.IndexFunc(r.Stalled, func(one StalledSeries) bool { return one.Series == s.id() }); i >= 0 {
 		due := r.Stalled[i].Due
 		e, err := plan(s, r.User, stillToCome(s, r.User, due).Add(-time.Microsecond), used)
-		if givenExecution(s).CatchUpPolicy.All || err == nil && e.Due.Equal(due) {
+		rejected := errors.Is(err, calendar.ErrRejectedWallTime) // for ever, by the policy
+		if givenExecution(s).CatchUpPolicy.All && !rejected || err == nil && e.Due.Equal(due) {
 			return e, err
 		}
 	}

@@ -731,3 +731,35 @@ func TestADueEventThatAnEditRemovesIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// A type that delivers every missed occurrence meets a wall time that its policy rejects, on 26 March 2000. On the
+// day after, the series goes on, and the user can be edited.
+func TestARejectedTimeStallsASeriesUntilItHasPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dose := almanac.Recurring{
+			Type: "DOSE", Policies: calendar.Policies{Gap: calendar.GapReject},
+			Rule: func(almanac.User) (calendar.Recurrence, error) {
+				return calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+			},
+			Execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{All: true}},
+		}
+		w, r, p := openOn(almanactest.NewRepository(nil)), new(receiver), grace
+		p.Timezone = "Europe/Berlin"
+		time.Sleep(time.Until(time.Date(2000, 3, 25, 1, 0, 0, 0, time.UTC)))
+		s := w.scheduler(t, dose, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+		created, err := s.CreateUser(t.Context(), p)
+		require.NoError(t, err)
+		time.Sleep(time.Until(created.Events[0].Due))
+		for range 3 {
+			_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			time.Sleep(24 * time.Hour)
+		}
+		_, err = s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta")})
+		require.NoError(t, err)
+		_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.NoError(t, err)
+		require.Equal(t, []string{"2000-03-25", "2000-03-27", "2000-03-28"}, r.keys())
+	})
+}
