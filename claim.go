@@ -37,15 +37,14 @@ type ClaimRepository interface {
 	// an event that cannot be stored: Release returns the others, and an error.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
-	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and returns
-	// them. It returns no events if there are no more. An event that another transaction has locked
-	// stays under its lease until the next call. If the clock was set back, a lease lasts its full
-	// duration from then on, unless it is renewed. An event that cannot be stored stays under its
-	// lease, too. ReleaseExpired returns the others, and an error. Each release adds one to
-	// CrashCount. Once CrashCount has reached shared, it does so only if the event was tried alone
-	// (see TryAlone).
-	// ReleaseExpired also removes deleted users without events in flight, and deletes tokens
-	// without events. A call that returns limit events may leave both to the next call.
+	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and returns them.
+	// It returns no events if there are no more. An event that another transaction has locked stays
+	// under its lease until the next call. If the clock was set back, a lease lasts its full duration
+	// from then on, unless it is renewed. An event that cannot be stored stays under its lease, too.
+	// ReleaseExpired returns the others, and an error. Each release adds one to CrashCount. Once
+	// CrashCount has reached shared, it does so only if the event was tried alone (see TryAlone).
+	// ReleaseExpired also removes deleted users without events in flight, and deletes tokens without
+	// events. A call that returns limit events may leave both to the next call.
 	ReleaseExpired(ctx context.Context, limit, shared int) ([]Event, error)
 
 	// TryAlone stores, before an attempt at an event, that its holder attempts no other event that may

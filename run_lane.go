@@ -154,8 +154,9 @@ func (w *worker) apart(ctx context.Context, try func(types []string) error) erro
 	return nil
 }
 
-// endRefusals ends the refusals of types of which no event is due any more, and which are not left out.
-func (w *worker) endRefusals() {
+// searched notes that a search from the beginning found no due event of the types that are not left out.
+func (w *worker) searched() {
+	w.mark.advance(ClaimRequest{}, ClaimResult{At: time.Now()})
 	for t, one := range w.refused.failing {
 		if time.Until(one.retry) <= 0 {
 			w.refused.note(t, nil)
@@ -212,11 +213,12 @@ func neverTried(check Check) Check {
 // The zero mark is the beginning. Only one goroutine calls look and advance. Any
 // goroutine may call note and reset.
 type mark struct {
-	mu      sync.Mutex
-	at      time.Time // where searches begin; zero is the beginning
-	whole   bool      // whether the next search begins at the beginning, regardless of at
-	delayed time.Time // until when no search begins at the beginning, because one failed; zero for no delay
-	noted   time.Time // the earliest available time that was noted since the last search began; zero if none was
+	mu       sync.Mutex
+	at       time.Time // where searches begin; zero is the beginning
+	whole    bool      // whether the next search begins at the beginning, regardless of at
+	delayed  time.Time // until when no search begins at the beginning, because two failed; zero for no delay
+	failures int       // of searches from the beginning, in a row
+	noted    time.Time // the earliest available time that was noted since the last search began; zero if none was
 }
 
 // look begins a search, and returns where it begins. Zero is the beginning.
@@ -231,14 +233,16 @@ func (m *mark) look() time.Time {
 	return m.at
 }
 
-// failed makes a later search begin at the beginning, after a search from the given mark has failed. If the
-// failed search began at the beginning too, the later one is delayed by four times its duration. Beside an
+// failed makes a later search begin at the beginning, after a search from the given mark has failed. If two
+// in a row began at the beginning, the next one is delayed by four times the duration of the second. Beside an
 // old transaction, a search can exceed its time, and due events after the mark must not wait.
 func (m *mark) failed(from time.Time, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.whole = true; from.IsZero() && !isRefused(err) {
-		m.delayed = time.Now().Add(4 * took)
+		if m.failures++; m.failures > 1 {
+			m.delayed = time.Now().Add(4 * took)
+		}
 	}
 }
 
@@ -247,6 +251,9 @@ func (m *mark) failed(from time.Time, took time.Duration, err error) {
 func (m *mark) advance(r ClaimRequest, c ClaimResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if r.Mark.IsZero() {
+		m.failures = 0
+	}
 	m.whole = m.whole || c.At.IsZero() && r.Mark.IsZero() // the repository has not searched
 	if len(c.Events) == 0 {
 		return
@@ -330,13 +337,9 @@ func (w *worker) begin(ctx context.Context, j *job) bool {
 			j.alone = mine
 			return true
 		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(wait / 50):
-		}
-		if time.Since(begun) > wait {
+		if ctx.Err() != nil || time.Since(begun) > wait {
 			return false
 		}
+		time.Sleep(wait / 50)
 	}
 }

@@ -203,7 +203,7 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 	case known && wait <= 0:
 		w.mark.reset()
 	default:
-		w.endRefusals()
+		w.searched()
 	}
 	return wait, known, err
 }
