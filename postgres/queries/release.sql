@@ -3,7 +3,7 @@
 -- not begun, so no attempt is counted. A row that another program has put into the queue for the event is replaced: see claim.sql.
 --   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] · @alone uuid[] (parallel)
 --   @ahead: since when the lease may hold events that are not due, or NULL. @alone: the event that the holder tried alone, or NULL.
---   @crashes integer (to add to crash_count; once that is @shared, only for an event in @alone) · @shared integer
+--   @crashes integer: what to add to crash_count. · @shared integer: from that count on, it is added only for an event in @alone.
 --   @reason text (why the events are released) · @deleted text (why events of a deleted user end)
 -- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (

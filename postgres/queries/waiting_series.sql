@@ -1,8 +1,8 @@
 -- Lock the stalled series of users that are to be tried again, in the order of their ids. Series that are locked are left out.
 --   @type text · @users uuid[] · @series bigint[] (NULL for those with retry_at in the past)
--- Returns each series: its user, its name and the column detached; the unit, the key and the target of its last event; the last error and
--- the failed attempts; since when it has stalled, and when it is tried again. The last two columns say whether it still stalls, because an
--- event may have been stored in it since, and its used keys (see usedText in statements.go).
+-- Returns for each series: its user, its name and the column detached. Then the unit, the key and the target of its last event, the last
+-- error, the failed attempts, since when it has stalled, and when it is tried again. The last two columns are whether it still stalls (an
+-- event may have been stored in it since), and its used keys (see usedText in statements.go).
 SELECT n.series_id, n.user_id, s.name, s.detached, n.used_unit, n.used_key, s.target_timestamp_utc, coalesce(n.last_error, ''),
     n.failures, n.since, n.retry_at,
     s.event_id IS NULL AND s.used_unit = n.used_unit AND s.used_key = n.used_key, :used
