@@ -117,7 +117,9 @@ func (s *stage) due(n int, options ...almanactest.EventOption) []almanac.Event {
 // dispatch runs a dispatcher until the returned function is called, or the test ends.
 func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
 	s.Helper()
-	d, err := almanacjetstream.NewDispatcher(s.settings, append(quick(), options...)...)
+	// A message can be in the stream before its acknowledgement has come. A dispatcher that stops waits for it.
+	options = append(append(quick(), almanac.WithDrain(patient)), options...)
+	d, err := almanacjetstream.NewDispatcher(s.settings, options...)
 	require.NoError(s, err)
 	return s.run(d.Run)
 }
