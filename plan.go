@@ -123,15 +123,18 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 }
 
 // occurrenceNamed returns the occurrence that has the key of an event. It searches from three days
-// before the event, and if it finds only later keys, from up to 375 days before. It reports false if
-// the handler has no such occurrence. Keys of another unit never match.
+// before the event, and if it finds only later keys, from up to 375 days before. There, an error means
+// that there is no such occurrence. It reports false if the handler has none. Keys of another unit never match.
 func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
 	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
 	later := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key > e.OccurrenceKey }
-	back := searchBack
-	o, _, err := seek(h, u, e.Due.Add(-back), early)
-	for ; err == nil && later(o) && back < 365*24*time.Hour; o, _, err = seek(h, u, e.Due.Add(-back), early) {
-		back *= 5
+	o, _, err := seek(h, u, e.Due.Add(-searchBack), early)
+	for back := 5 * searchBack; err == nil && later(o) && back <= 125*searchBack; back *= 5 {
+		earlier, _, failed := seek(h, u, e.Due.Add(-back), early)
+		if failed != nil {
+			break
+		}
+		o = earlier
 	}
 	if errors.Is(err, calendar.ErrRejectedWallTime) { // it may be one of another occurrence, which has passed
 		if again, _, _ := seek(h, u, e.Due.Add(-time.Second), early); again.Unit == e.KeyUnit && again.Key == e.OccurrenceKey {
@@ -248,7 +251,7 @@ type replanning struct {
 // otherwise, the user's data or the rule was corrected. Then the event moves if the next occurrence
 // after now has the same key. Otherwise the error matches [calendar.ErrNoOccurrence], because an event
 // never becomes another occurrence. The error matches it too if an earlier unused occurrence is still to
-// come in the new zone, as after the zone of a new user was corrected.
+// come, as after the zone of a new user was corrected, or a rule was made more frequent.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -260,7 +263,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	}
 	if found && same.Wall == e.Wall {
 		if p.passesOver(h, e) {
-			return Event{}, fmt.Errorf("%w %q: the new zone has an earlier occurrence to come", calendar.ErrNoOccurrence, e.OccurrenceKey)
+			return Event{}, fmt.Errorf("%w %q: an earlier one is to come", calendar.ErrNoOccurrence, e.OccurrenceKey)
 		}
 		return p.again(h, e, same)
 	}
@@ -368,10 +371,9 @@ func (p replanning) dueByNow(e Event) bool {
 	return e.Due.Equal(end)
 }
 
-// passesOver reports whether the edit changes the zone, and an unused occurrence earlier than that of
-// the pending event is still to come in the new zone.
+// passesOver reports whether an unused occurrence earlier than that of the pending event is still to come.
 func (p replanning) passesOver(h oneSeries, e Event) bool {
-	if p.is.Timezone == p.User.Timezone || !e.Due.After(p.Now) {
+	if !e.Due.After(p.Now) {
 		return false
 	}
 	first, err := plan(h, p.is, stillToCome(h, p.is, p.Now), p.Used[h.id()])

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -507,6 +509,86 @@ func TestPreviewLeavesOutUsedOccurrences(t *testing.T) {
 		ahead, err := scheduler.Preview(t.Context(), created.User.ID, almanac.TypeReminder, 5)
 		if got := lines(ahead.Ahead); err != nil || !slices.Equal(got, []string{"b/2026-12-24T09:00:00 2026-12-24T09:00:00Z exact"}) {
 			t.Errorf("Preview = %q, %v; want the other series only", got, err)
+		}
+	})
+}
+
+// After any edit of the rule, the zone or the name, the pending event is the occurrence that a preview shows first.
+func TestAnEditLeavesWhatAPreviewShows(t *testing.T) {
+	t.Parallel()
+	nine := calendar.Clock{Hour: 9}
+	start, err := calendar.ParseWallTime("2025-01-06T09:00:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]calendar.Recurrence{
+		"mondays": calendar.Weekly{On: []time.Weekday{time.Monday}, At: nine}, "twice a week": calendar.Weekly{On: []time.Weekday{time.Monday, time.Thursday}, At: nine},
+		"daily": calendar.Daily{At: nine}, "daily at ten": calendar.Daily{At: calendar.Clock{Hour: 10}}, "monthly": calendar.Monthly{Day: 15, At: nine},
+		"yearly": calendar.Yearly{Month: time.December, Day: 25, At: nine}, "the day before": calendar.Offset{Of: calendar.Daily{At: nine}, Days: -1, At: nine},
+	}
+	for name, rule := range map[string]string{"every other day": "FREQ=DAILY;INTERVAL=2", "thrice a week": "FREQ=WEEKLY;BYDAY=MO,WE,FR"} {
+		if rules[name], err = calendar.ParseRRule(rule, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rules["on workdays"], err = calendar.ParseCron("0 9 * * 1-5"); err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(rules))
+	h := almanac.Recurring{Type: "DOSE", Rule: func(u almanac.User) (calendar.Recurrence, error) { return rules[u.LastName], nil }}
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		store := almanactest.NewRepository(func() time.Time { return now })
+		registry, err := almanac.NewRegistry(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)), almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := grace
+		p.LastName = rapid.SampledFrom(names).Draw(t, "rule")
+		created, err := s.CreateUser(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := created.User.ID
+		for range rapid.IntRange(1, 8).Draw(t, "edits") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 12*24).Draw(t, "hours")) * time.Hour)
+			for more := true; more; {
+				did, err := s.RunOnce(context.Background(), almanac.RunOnceOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				more = did.More
+			}
+			var change almanac.ProfileChange
+			switch text := ""; rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				text = rapid.SampledFrom(names).Draw(t, "rule")
+				change.LastName = &text
+			case 1:
+				text = rapid.SampledFrom([]string{"UTC", "America/Los_Angeles", "Europe/Berlin", "Pacific/Auckland"}).Draw(t, "zone")
+				change.Timezone = &text
+			default:
+				text = rapid.StringMatching("[A-Z][a-z]{3}").Draw(t, "name")
+				change.FirstName = &text
+			}
+			if _, err := s.UpdateUser(context.Background(), id, change); err != nil {
+				t.Fatal(err)
+			}
+			found, err := store.Find(context.Background(), almanac.InStatus(almanac.Pending), almanac.Page{})
+			if err != nil || len(found.Items) != 1 {
+				t.Fatalf("%d pending events, %v", len(found.Items), err)
+			}
+			shown, err := s.Preview(context.Background(), id, "DOSE", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := found.Items[0]; is.Due.After(now) && is.Wall != shown.Ahead[0].Wall {
+				t.Fatalf("the event is of %s, the preview shows %s", is.Wall, shown.Ahead[0].Wall)
+			}
 		}
 	})
 }

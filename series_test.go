@@ -763,3 +763,23 @@ func TestARejectedTimeStallsASeriesUntilItHasPassed(t *testing.T) {
 		require.Equal(t, []string{"2000-03-25", "2000-03-27", "2000-03-28"}, r.keys())
 	})
 }
+
+// Clocks in Berlin skip 02:30 on Sunday 26 March 2000. Weeks later, a weekly event can be moved to Sundays.
+func TestARejectedTimeOfWeeksAgoRefusesNoEdit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := almanac.Recurring{Type: "DOSE", Policies: calendar.Policies{Gap: calendar.GapReject}, Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			day := map[string]time.Weekday{"Hopper": time.Tuesday, "Murray": time.Sunday}[u.LastName]
+			return calendar.Weekly{On: []time.Weekday{day}, At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+		}}
+		time.Sleep(time.Until(time.Date(2000, 5, 17, 12, 0, 0, 0, time.UTC)))
+		w, p := openOn(almanactest.NewRepository(nil)), grace
+		p.Timezone, p.LastName = "Europe/Berlin", "Hopper"
+		s := w.scheduler(t, h)
+		created, err := s.CreateUser(t.Context(), p)
+		require.NoError(t, err)
+		_, err = s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{LastName: ptr("Murray")})
+		require.NoError(t, err)
+		require.Equal(t, "2000-05-21T02:30:00", w.all(t)[0].Wall.String())
+	})
+}

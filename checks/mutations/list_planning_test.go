@@ -286,4 +286,16 @@ var usedDays = []mutation{
 		old:  "p.blocked[id], err = failure, failure", new: "err = failure",
 		test: ". TestBackfillEndsThoughTheHandlerIsSlow",
 	},
+	{
+		promise: "The earlier\n  occurrence is planned instead.", in: "docs/adr/0007-edits.md",
+		file: "plan.go",
+		old:  "return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey", new: "return err != nil && first.Type == \"\" && false",
+		test: ". TestAnEditLeavesWhatAPreviewShows",
+	},
+	{
+		promise: "There, an error means\n// that there is no such occurrence.", in: "plan.go",
+		file: "plan.go",
+		old:  "if failed != nil {\n\t\t\tbreak\n\t\t}", new: "if failed != nil {\n\t\t\terr = failed\n\t\t\tbreak\n\t\t}",
+		test: ". TestARejectedTimeOfWeeksAgoRefusesNoEdit",
+	},
 }
