@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -17,8 +18,9 @@ import (
 )
 
 // ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to its receiver were
-// under way. The delivery waited for half of its time, or was not allowed to wait. The error matches
-// [almanac.ErrSnoozed]: the event waits for one to five seconds, and no attempt is counted.
+// under way. The delivery waited in vain, or was not allowed to wait. The error matches
+// [almanac.ErrSnoozed]: the event waits for a second to a minute, and no attempt is counted. The more
+// events wait for the receiver, the longer.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow
@@ -36,16 +38,17 @@ type semaphore struct {
 	taken      chan struct{} // holds one element for each delivery under way; waiting deliveries get in first come, first served
 	deliveries int           // under way or waiting
 	took       time.Duration // average duration of a delivery; zero until one has ended
+	free       time.Time     // when the last event that was turned away can be delivered, if no other comes
 }
 
 // enter waits until another delivery to a receiver may start. On success, the caller calls leave when
-// the delivery has ended. enter returns the cause if ctx has ended, and [ErrBusy] when half of the time
-// of ctx has passed, or at once if the delivery may not wait (see join).
+// the delivery has ended. enter returns the cause if ctx has ended, and [ErrBusy] when the delivery has
+// waited for as long as join allows, and for at most half of the time of ctx.
 func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), err error) {
 	if b == nil || b.most == 0 {
 		return func() {}, nil
 	}
-	at, mayWait := b.join(receiver)
+	at, wait := b.join(receiver)
 	entered := func() func() {
 		begun := time.Now()
 		return func() { <-at.taken; b.leave(receiver, time.Since(begun)) }
@@ -55,9 +58,9 @@ func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), er
 		return entered(), nil
 	default:
 	}
-	if mayWait {
+	if wait > 0 {
 		deadline, _ := ctx.Deadline() // every delivery has one
-		waiting, stop := context.WithTimeout(ctx, time.Until(deadline)/2)
+		waiting, stop := context.WithTimeout(ctx, min(wait, time.Until(deadline)/2))
 		defer stop()
 		select {
 		case at.taken <- struct{}{}:
@@ -70,7 +73,7 @@ func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), er
 		return nil, context.Cause(ctx)
 	}
 	reason := fmt.Sprintf("%v: %d deliveries to %s are under way", ErrBusy, b.most, receiver)
-	return nil, busyError{almanac.Snooze(time.Duration(1+rand.IntN(5))*time.Second, reason)}
+	return nil, busyError{almanac.Snooze(b.turnAway(at), reason)}
 }
 
 // busyError is an error for the scheduler that matches [ErrBusy] too.
@@ -78,9 +81,29 @@ type busyError struct{ error }
 
 func (e busyError) Unwrap() []error { return []error{e.error, ErrBusy} }
 
-// join returns the semaphore of a receiver, and whether a delivery may wait there: if it is one of the
-// first b.most to wait, or its expected wait is under a second (zero until a delivery has ended).
-func (b *bulkhead) join(receiver string) (at *semaphore, mayWait bool) {
+// turnAway returns how long an event waits that a receiver has no place for. The events of the next minute
+// wait in turn, as the receiver can take them, so that few are claimed in vain. The others come later.
+func (b *bulkhead) turnAway(at *semaphore) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, each := time.Now(), at.took/time.Duration(b.most)
+	if at.free.Before(now) {
+		at.free = now.Add(time.Duration(at.deliveries) * each)
+	}
+	switch wait := at.free.Sub(now); {
+	case each == 0: // nothing is known of the receiver yet
+		return time.Second + rand.N(4*time.Second)
+	case wait > time.Minute:
+		return time.Minute/2 + rand.N(time.Minute/2)
+	default:
+		at.free = at.free.Add(each)
+		return max(wait, time.Second)
+	}
+}
+
+// join returns the semaphore of a receiver, and how long a delivery may wait there. The first b.most to
+// wait have as much time as there is. Others wait for a second, or not at all if they would be in vain.
+func (b *bulkhead) join(receiver string) (at *semaphore, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at = b.receivers[receiver]
@@ -90,7 +113,13 @@ func (b *bulkhead) join(receiver string) (at *semaphore, mayWait bool) {
 	}
 	at.deliveries++
 	waiting := at.deliveries - b.most
-	return at, waiting <= b.most || time.Duration(waiting)*at.took/time.Duration(b.most) < time.Second
+	switch {
+	case waiting <= b.most:
+		wait = math.MaxInt64
+	case time.Duration(waiting)*at.took/time.Duration(b.most) < time.Second:
+		wait = time.Second
+	}
+	return at, wait
 }
 
 // leave notes that a delivery has ended and how long it took, or zero if it has not begun.

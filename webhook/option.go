@@ -67,9 +67,10 @@ func AllowPorts(ports ...uint16) Option {
 }
 
 // WithConcurrency bounds how many deliveries to one receiver, a host and port, are under way at once.
-// Up to n more wait, and further ones if their expected wait is under a second, each for at most half of
-// its time. Any other delivery, or one that waited in vain, returns [ErrBusy] and sends nothing. Its
-// event waits for one to five seconds, and no attempt is counted. A slow receiver occupies few workers.
+// Up to n more wait, each for at most half of its time. Others wait for at most a second, and only if that
+// is expected to be enough. Any other delivery, or one that waited in vain, returns [ErrBusy] and sends
+// nothing. Its event waits for a second to a minute, and no attempt is counted. So a slow receiver occupies
+// at most 2n workers, and more only during the first second of a wave.
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //

@@ -164,4 +164,16 @@ var deliveries = []mutation{
 		old:  "jetstream.WithMsgID(id)", new: "jetstream.WithMsgID(id[:len(id)-36])",
 		test: "contrib/jetstream TestTheStreamRefusesOnlyRepeatsOfOneClaim",
 	},
+	{
+		promise: "So a slow receiver occupies\n// at most 2n workers, and more only during the first second of a wave.", in: "webhook/option.go",
+		file: "webhook/bulkhead.go",
+		old:  "\t\twait = time.Second\n", new: "\t\twait = math.MaxInt64\n",
+		test: "webhook TestASlowReceiverTakesNoMoreThanItsShare",
+	},
+	{
+		promise: "The more\n// events wait for the receiver, the longer.", in: "webhook/bulkhead.go",
+		file: "webhook/bulkhead.go",
+		old:  "case each == 0:", new: "case true:",
+		test: "webhook TestAPassDeliversAllToASlowReceiver",
+	},
 }
