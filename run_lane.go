@@ -317,7 +317,6 @@ func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 		return w.attempt(ctx, j)
 	}
 	if !w.begin(ctx, j) {
-		w.running.putOff.Store(true)
 		return Released(AfterSnooze, "another event whose worker died is tried first", time.Second)
 	}
 	if err := w.repository.TryAlone(ctx, j.event); err != nil {

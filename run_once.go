@@ -56,12 +56,12 @@ type RunOnceResult struct {
 	// claim, as after a crash.
 	Recovered int
 	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled
-	// series". They have a third of the time together, and each its share. The next
-	// pass continues. If every pass names a task, the task needs a longer Within.
+	// series". Each has a sixth of the time, and this one is done after the deliveries, if there
+	// is time left. The next pass continues. If every pass names a task, the task needs a longer Within.
 	CutShort []string
-	// More is whether more events are due: the limit was reached, the time was over, another
-	// transaction had events locked, or an event waits because another one is tried alone (see
-	// [WithCrashLimit]). Another pass can start at once.
+	// More is whether more events are due: the limit was reached, the time was over, or another
+	// transaction had events locked. Events that the pass snoozed for at most a minute count as due
+	// while others end or fail. Another pass can start at once.
 	More bool
 }
 
@@ -158,6 +158,39 @@ func (p *onePass) count(_ context.Context, n Notice) {
 		return
 	}
 	delete(p.held, id)
+	p.running.again.note(n)
+}
+
+// again says for how long passes wait for events that they snoozed. Its zero value waits for none.
+// The passes of one scheduler share it, so that each continues where the last one ended.
+type again struct {
+	mu       sync.Mutex
+	until    time.Time // when the last of these events is available
+	progress time.Time // when an event ended or failed last: an event that is snoozed over and over keeps no pass
+}
+
+// longestAgain is the longest snooze for which a pass waits, and how long it goes on without progress.
+const longestAgain = time.Minute
+
+func (a *again) note(n Notice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch now := time.Now(); {
+	case n.Kind != EventReleased || n.Cause == AfterFailure:
+		a.progress = now
+	case n.Cause == AfterSnooze:
+		if snooze := n.Event.AvailableAt.Sub(n.Event.UpdatedAt); snooze <= longestAgain { // both by the database's clock
+			a.until = later(a.until, now.Add(snooze))
+		}
+	}
+}
+
+// waits reports whether a pass waits that long for the next event.
+func (a *again) waits(wait time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	return now.Sub(a.progress) <= longestAgain && now.Add(wait).Before(a.until.Add(time.Second)) // the second is for roundings
 }
 
 // counted returns the result so far.
@@ -189,64 +222,63 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		return RunOnceResult{}, err
 	}
 	p.agree(bounded)
-	err = p.upkeep(bounded, workers[0])
-	errs := make([]error, len(lanes))
-	var engines sync.WaitGroup
-	for i, l := range lanes {
-		engines.Go(func() { errs[i] = l.engine.Run(bounded) })
+	errs := []error{
+		p.upkeep(bounded, engine.Task{Name: "release expired leases", Do: workers[0].releaseExpired}),
+		p.upkeep(bounded, engine.Task{Name: "compare zone rules", Do: p.followZonesOnce}),
+		p.deliver(bounded, lanes),
 	}
-	engines.Wait()
-	errs = append(errs, p.Health().Claim.Err) // of a type that is refused
 	if p.Prune && p.retention > 0 {
 		errs = append(errs, unlessOver(bounded, workers[0].prune(bounded)))
 	}
-	err = errors.Join(append(errs, err)...)
-	result := p.counted()
-	if err == nil {
-		result.More, err = p.more(ctx)
+	// After the deliveries: a handler that ends the process must not keep each pass from delivering.
+	if bounded.Err() == nil {
+		errs = append(errs, p.upkeep(bounded, engine.Task{Name: "plan stalled series", Do: workers[0].planStalled}))
 	}
-	if p.running.putOff.Swap(false) && err == nil {
-		result.More = true
-		select { // until the events that were released can be claimed again
-		case <-bounded.Done():
-		case <-time.After(time.Second):
+	if err := errors.Join(errs...); err != nil {
+		return p.counted(), err
+	}
+	more, err := p.more(ctx)
+	if more && err == nil && bounded.Err() == nil { // of the series that were planned, for example
+		if err = p.deliver(bounded, lanes); err == nil {
+			more, err = p.more(ctx)
 		}
 	}
+	result := p.counted()
+	result.More = more && err == nil
 	return result, err
 }
 
-// upkeepShare limits maintenance to the pass's time divided by upkeepShare. Without that
-// limit, long maintenance tasks would prevent every pass from delivering. By default, the share of
-// each of three tasks is longer than the timeout of a store, so that a call that reaches it is noticed.
-const upkeepShare = 3
+// deliver runs the lanes' engines until no event is due, the limit is reached, or ctx is done.
+func (p *onePass) deliver(ctx context.Context, lanes []*lane) error {
+	errs := make([]error, len(lanes), len(lanes)+1)
+	var engines sync.WaitGroup
+	for i, l := range lanes {
+		engines.Go(func() { errs[i] = l.engine.Run(ctx) })
+	}
+	engines.Wait()
+	return errors.Join(append(errs, p.Health().Claim.Err)...) // the last is of a type that is refused
+}
 
-// upkeep runs the maintenance tasks of Run before the first claim. A task that fails does
-// not stop the others.
-func (p *onePass) upkeep(ctx context.Context, w *worker) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
+// upkeepShare limits each maintenance task to the pass's time divided by upkeepShare. Without that
+// limit, long maintenance tasks would prevent every pass from delivering. By default, the share of
+// each task is longer than the timeout of a store, so that a call that reaches it is noticed.
+const upkeepShare = 6
+
+// upkeep runs a maintenance task of Run.
+func (p *onePass) upkeep(ctx context.Context, task engine.Task) error {
+	share, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
 	defer cancel()
-	tasks := []engine.Task{
-		{Name: "release expired leases", Do: w.releaseExpired},
-		{Name: "plan stalled series", Do: w.planStalled},
-		{Name: "compare zone rules", Do: p.followZonesOnce},
+	err := unlessOver(share, task.Do(share))
+	if share.Err() != nil {
+		p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.Name)
+		p.mu.Lock()
+		p.result.CutShort = append(p.result.CutShort, task.Name)
+		p.mu.Unlock()
 	}
-	end, _ := ctx.Deadline()
-	var errs []error
-	for i, task := range tasks {
-		share, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(tasks)-i))
-		err := unlessOver(share, task.Do(share))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
-		}
-		if share.Err() != nil {
-			p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.Name)
-			p.mu.Lock()
-			p.result.CutShort = append(p.result.CutShort, task.Name)
-			p.mu.Unlock()
-		}
-		cancel()
+	if err != nil {
+		return fmt.Errorf("%s: %w", task.Name, err)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // unlessOver returns err, or nil if the time of the pass is over: the next pass continues the work.
@@ -307,20 +339,20 @@ func exclusive[A, R any](slot chan struct{}, f func(context.Context, A) (R, erro
 	}
 }
 
-// untilAllowedIfDue reports whether an event is due now, and how long it is until its
-// type's rate allows it.
+// untilAllowedIfDue reports whether an event is due now, or is one for which the pass waits, and how long
+// it is until then or until its type's rate allows it.
 func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
 	}
 	wait, known, err := w.look(ctx)
-	if err != nil || !known || wait > 0 {
+	if err != nil || !known || wait > 0 && !w.running.again.waits(wait) {
 		return 0, false, err
 	}
-	return w.untilAllowed(time.Now()), true, nil
+	return max(wait, w.untilAllowed(time.Now())), true, nil
 }
 
-// more reports whether an event is due now.
+// more reports whether an event is due now, or is one for which the next pass waits.
 func (p *onePass) more(ctx context.Context) (bool, error) {
 	types := p.registry.EventTypes()
 	if len(types) == 0 {
@@ -329,5 +361,5 @@ func (p *onePass) more(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.lease/6)
 	defer cancel()
 	wait, known, err := p.repository.Until(ctx, types, time.Time{})
-	return known && wait <= 0, err
+	return known && (wait <= 0 || p.running.again.waits(wait)), err
 }

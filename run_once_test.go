@@ -711,3 +711,78 @@ func TestRunOnceCountsOutcomesThatAreNotStored(t *testing.T) {
 		require.Equal(t, almanac.RunOnceResult{Claimed: 1, Unstored: 1}, did)
 	})
 }
+
+// A pass goes on with events that it snoozed for moments while others end. An event that is snoozed over
+// and over keeps no pass.
+func TestRunOnceWaitsForSnoozedEvents(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		events    int
+		snooze    time.Duration
+		within    time.Duration
+		completes bool // one event each second; otherwise none
+		completed int
+		more      bool // then another pass completes the rest
+		lasts     time.Duration
+	}{
+		"for moments":            {events: 5, snooze: 5 * time.Second, within: time.Hour, completes: true, completed: 5, lasts: 20 * time.Second},
+		"for a minute":           {events: 3, snooze: time.Minute, within: time.Hour, completes: true, completed: 3, lasts: 2 * time.Minute},
+		"for longer":             {events: 3, snooze: 61 * time.Second, within: time.Hour, completes: true, completed: 1},
+		"until the time is over": {events: 5, snooze: 5 * time.Second, within: 12 * time.Second, completes: true, completed: 3, more: true, lasts: 12 * time.Second},
+		"over and over":          {events: 2, snooze: 5 * time.Second, within: time.Hour},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := openOn(almanactest.NewRepository(nil))
+				var mu sync.Mutex
+				next := time.Now()
+				h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if !tt.completes || time.Now().Before(next) {
+						return almanac.Snooze(tt.snooze, "the receiver is busy")
+					}
+					next = time.Now().Add(time.Second)
+					return nil
+				}}
+				for range tt.events {
+					storeEvent(t, w.store, h)
+				}
+				s, began := w.scheduler(t, h), time.Now()
+
+				did := w.once(t, s, almanac.RunOnceOptions{Within: tt.within})
+
+				require.Equal(t, tt.completed, did.Completed)
+				require.Equal(t, tt.more, did.More)
+				require.Equal(t, tt.lasts, time.Since(began).Truncate(time.Second))
+				if tt.more {
+					require.Equal(t, tt.events-tt.completed, w.once(t, s, almanac.RunOnceOptions{Within: tt.within}).Completed)
+				}
+			})
+		})
+	}
+}
+
+// plansLast is a repository that notes how many deliveries were made before stalled series were planned.
+type plansLast struct {
+	*almanactest.Repository
+	*receiver
+	before []int
+}
+
+func (p *plansLast) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {
+	p.before = append(p.before, len(p.deliveries()))
+	return p.Repository.AddSuccessors(ctx, eventType, page, plan)
+}
+
+// A handler that ends the process while it plans a stalled series has let the pass deliver before.
+func TestRunOncePlansStalledSeriesAfterItsDeliveries(t *testing.T) {
+	t.Parallel()
+	store := &plansLast{Repository: almanactest.NewRepository(nil), receiver: new(receiver)}
+	w, h := openOn(store), series{eventType: "DIGEST", seconds: ago(time.Minute), execute: store.Deliver}
+	storeEvent(t, w.store, h)
+	w.once(t, w.scheduler(t, h), almanac.RunOnceOptions{})
+	require.Equal(t, []int{1}, store.before)
+}

@@ -80,14 +80,15 @@ type Runner interface {
 	Run(ctx context.Context) error
 
 	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function
-	// service starts. It releases the events of expired leases, plans the successors that other
-	// programs left to this one (see [CancelResult]), and compares zone rules. Then it claims and
-	// executes due events until no event is due, the limit is reached, or the time of the pass is
-	// over. It returns how many events had which outcome. When ctx ends, the pass ends as Run does:
+	// service starts. It releases the events of expired leases and compares zone rules. Then it claims
+	// and executes due events until no event is due, the limit is reached, or the time of the pass is
+	// over. At last it plans the successors that other programs left to this one (see [CancelResult]).
+	// It returns how many events had which outcome. When ctx ends, the pass ends as Run does:
 	// deliveries that finish within [WithDrain] are stored, and the other events are released.
 	//
 	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
-	// other events still run. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
+	// other events still run. The pass waits for events that it snoozed for at most a minute, as long as
+	// others end or fail. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
 	// uses at most two connections at a time, and works with one. It does not listen for hints and
 	// does not look ahead. Any number of passes and of Runs can use one database.
 	//

@@ -395,7 +395,7 @@ var claims = []mutation{
 	{
 		promise: "`CutShort` names maintenance tasks that had too little time", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "time.Until(end)/time.Duration(len(tasks)-i)", new: "time.Until(end)/time.Duration(max(i, 1))",
+		old:  "p.Within/upkeepShare)\n\tdefer", new: "p.Within)\n\tdefer",
 		test: ". TestRunOnceDeliversThoughMaintenanceTakesLong",
 	},
 }

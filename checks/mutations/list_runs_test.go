@@ -203,7 +203,7 @@ var runs = []mutation{
 	{
 		promise: "It prunes even if another task of the pass has failed", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "if p.Prune && p.retention > 0 {", new: "if p.Prune && p.retention > 0 && err == nil {",
+		old:  "if p.Prune && p.retention > 0 {", new: "if p.Prune && p.retention > 0 && errors.Join(errs...) == nil {",
 		test: ". TestRunOncePrunesAfterAnotherTaskFailed",
 	},
 	{
@@ -223,5 +223,17 @@ var runs = []mutation{
 		file: "scheduler_schedule_at.go",
 		old:  "if len(all) >= maxOpen {", new: "if false {",
 		test: ". TestScheduleAtRefusesMoreEventsThanAnEditCanRead",
+	},
+	{
+		promise: "A pass waits for events that it snoozed for up\n  to a minute", in: "docs/embedding.md",
+		file: "run_once.go",
+		old:  "wait > 0 && !w.running.again.waits(wait)", new: "wait > 0",
+		test: ". TestRunOnceWaitsForSnoozedEvents",
+	},
+	{
+		promise: "At last it plans the successors", in: "scheduler.go",
+		file: "run_once.go",
+		old:  "\t\tp.deliver(bounded, lanes),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: workers[0].planStalled}),\n\t\tp.deliver(bounded, lanes),\n\t}",
+		test: ". TestRunOncePlansStalledSeriesAfterItsDeliveries",
 	},
 }
