@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,32 @@ func TestDocumentsShowExistingCommands(t *testing.T) {
 	if shown < 20 {
 		t.Errorf("%d commands in all documents", shown)
 	}
+}
+
+// The table of subcommands has each subcommand, and no other.
+func TestTheTableOfSubcommandsIsComplete(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, rows, _ := strings.Cut(string(text), "\n| `when` |")
+	rows, _, _ = strings.Cut("| `when` |"+rows, "\n\n")
+	var shown, exist []string
+	for row := range strings.Lines(rows) {
+		parent := ""
+		for i, span := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			words := regexp.MustCompile(`^[a-z-]+( [a-z-]+)?`).FindString(span[1])
+			if first, _, two := strings.Cut(words, " "); two {
+				parent = first + " "
+			} else if i > 0 && !slices.Contains([]string{"resume", "pauses"}, words) {
+				words = parent + words
+			}
+			shown = append(shown, words)
+		}
+	}
+	for _, leaf := range kong.Must(new(commands), choices, kong.Vars{"version": "", "schema": "almanac"}).Model.Leaves(true) {
+		exist = append(exist, regexp.MustCompile(`^[a-z-]+( [a-z-]+)?`).FindString(strings.TrimPrefix(leaf.Path(), "command.test ")))
+	}
+	require.ElementsMatch(t, exist, shown)
 }
 
 // An example that filters by a reason begins as what a receiver's answer stores as the reason.

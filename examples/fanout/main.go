@@ -2,9 +2,8 @@
 // workers, and a stream of NATS JetStream between them. Here they are goroutines and the
 // server is embedded. Each could run on its own machine.
 //
-// It stores its events in the database that DATABASE_URL names. Twenty users have their
-// birthday in a moment. When all have been greeted, it prints how many greetings each
-// worker delivered, and ends.
+// It stores its events in the database that DATABASE_URL names. Twenty users have their birthday in a
+// moment. When all have been greeted, it prints how many greetings each worker delivered, and ends.
 package main
 
 import (

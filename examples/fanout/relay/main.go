@@ -91,13 +91,16 @@ func relay(ctx context.Context, store *postgres.Store, js jetstream.JetStream) e
 	var pruning sync.WaitGroup
 	pruning.Go(func() { prune(ctx, store) })
 	defer pruning.Wait()
+	size := batch
 	for ctx.Err() == nil {
-		n, err := publishOnce(ctx, store, js)
+		n, err := publishOnce(ctx, store, js, size)
 		switch {
 		case errors.Is(err, almanac.ErrLocked): // another relay is reading
 		case err != nil && ctx.Err() == nil:
+			size = max(1, size/2) // a slow stream may not take a batch within the timeout of the store
 			log.Print(err)
-		case n == batch:
+		case n == size:
+			size = min(2*size, batch)
 			continue // there may be more
 		}
 		select {
@@ -109,8 +112,8 @@ func relay(ctx context.Context, store *postgres.Store, js jetstream.JetStream) e
 }
 
 // publishOnce publishes a batch, and moves the position when the stream has all of it.
-func publishOnce(ctx context.Context, store *postgres.Store, js jetstream.JetStream) (int, error) {
-	n, err := store.Consume(ctx, consumer, batch, func(ctx context.Context, _ pgx.Tx, events []postgres.DomainEvent) error {
+func publishOnce(ctx context.Context, store *postgres.Store, js jetstream.JetStream, size int) (int, error) {
+	n, err := store.Consume(ctx, consumer, size, func(ctx context.Context, _ pgx.Tx, events []postgres.DomainEvent) error {
 		for _, e := range events {
 			if err := publish(ctx, js, e); err != nil {
 				return fmt.Errorf("publish domain event %s: %w", e.ID, err)
