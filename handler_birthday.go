@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func hey(u User) string {
 }
 
 // EventType returns b.Type, or [TypeBirthday].
-func (b Birthday) EventType() string { return orElse(b.Type, TypeBirthday) }
+func (b Birthday) EventType() string { return cmp.Or(b.Type, TypeBirthday) }
 
 // valid returns what NewRegistry refuses.
 func (b Birthday) validate() error { return errors.Join(checkBefore(b.Before), b.Policies.Check()) }
@@ -106,7 +107,7 @@ func (b Birthday) Payload(u User, o Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns b.Via, or [ChannelWebhook].
-func (b Birthday) Channel(Event) Channel { return orElse(b.Via, ChannelWebhook) }
+func (b Birthday) Channel(Event) Channel { return cmp.Or(b.Via, ChannelWebhook) }
 
 // TypeAnniversary is the default event type of [Anniversary].
 const TypeAnniversary = "ANNIVERSARY"
@@ -150,7 +151,7 @@ func anniversaryMessage(u User, years, before int) string {
 }
 
 // EventType returns a.Type, or [TypeAnniversary].
-func (a Anniversary) EventType() string { return orElse(a.Type, TypeAnniversary) }
+func (a Anniversary) EventType() string { return cmp.Or(a.Type, TypeAnniversary) }
 
 // valid returns what NewRegistry refuses.
 func (a Anniversary) validate() error { return errors.Join(checkBefore(a.Before), a.Policies.Check()) }
@@ -178,7 +179,7 @@ func (a Anniversary) announcer(u User, day calendar.Date) announcer {
 
 // day returns the date whose anniversaries u has.
 func (a Anniversary) day(u User) (calendar.Date, error) {
-	name := orElse(a.Attribute, "anniversary")
+	name := cmp.Or(a.Attribute, "anniversary")
 	var text string
 	found, err := attribute(u, name, &text)
 	if err != nil {
@@ -218,7 +219,7 @@ func (a Anniversary) Payload(u User, o Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns a.Via, or [ChannelWebhook].
-func (a Anniversary) Channel(Event) Channel { return orElse(a.Via, ChannelWebhook) }
+func (a Anniversary) Channel(Event) Channel { return cmp.Or(a.Via, ChannelWebhook) }
 
 // announcer announces the days of a rule some calendar days before, at the rule's time of day
 // or at the end of the quiet hours. With zero days the rule itself happens.
@@ -319,14 +320,6 @@ func inDays(days int) string {
 		return " tomorrow"
 	}
 	return fmt.Sprintf(" in %d days", days)
-}
-
-// orElse returns s, or otherwise if s is empty.
-func orElse[T ~string](s, otherwise T) T {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // nineOr returns the time of day that a handler sets for u, 09:00 by default.

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (a *Appointment) UnmarshalJSON(text []byte) error {
 }
 
 // EventType returns r.Type, or [TypeReminder].
-func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
+func (r Reminder) EventType() string { return cmp.Or(r.Type, TypeReminder) }
 
 // valid returns what NewRegistry refuses.
 func (r Reminder) validate() error { return r.Policies.Check() }
@@ -106,7 +107,7 @@ func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
 
 // members returns the members of u's attribute, by name. They are not parsed.
 func (r Reminder) members(u User) (members map[string]json.RawMessage, err error) {
-	name := orElse(r.Attribute, "reminders")
+	name := cmp.Or(r.Attribute, "reminders")
 	if _, err := attribute(u, name, &members); err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (r Reminder) members(u User) (members map[string]json.RawMessage, err error
 
 // parse parses a member of the attribute. It returns what is wrong with it.
 func (r Reminder) parse(name string, member json.RawMessage) (a Appointment, bad []FieldError) {
-	field := fmt.Sprintf("attributes.%s.%s", orElse(r.Attribute, "reminders"), excerpt.Of(name, maxSeriesName))
+	field := fmt.Sprintf("attributes.%s.%s", cmp.Or(r.Attribute, "reminders"), excerpt.Of(name, maxSeriesName))
 	if problem := tokenProblem(name, maxSeriesName); problem != "" {
 		bad = append(bad, FieldError{Field: field, Problem: "has a name that " + problem})
 	}
@@ -225,7 +226,7 @@ func (r Reminder) Payload(u User, o Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns r.Via, or [ChannelWebhook].
-func (r Reminder) Channel(Event) Channel { return orElse(r.Via, ChannelWebhook) }
+func (r Reminder) Channel(Event) Channel { return cmp.Or(r.Via, ChannelWebhook) }
 
 // Recurring is the ready-made handler for events that follow a rule, such as a weekly
 // digest or a rent reminder on the first of each month. Type and Rule are required.
@@ -310,4 +311,4 @@ func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns r.Via, or [ChannelWebhook].
-func (r Recurring) Channel(Event) Channel { return orElse(r.Via, ChannelWebhook) }
+func (r Recurring) Channel(Event) Channel { return cmp.Or(r.Via, ChannelWebhook) }

@@ -163,10 +163,9 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	return jobs, nil
 }
 
-// setClock updates the database clock by a query that returns at once. A claim of many
-// events takes tens of milliseconds, so its answer says little about the present time,
-// and events claimed ahead would start late. After an error, or if the database's clock was set
-// back since the claim, it stays as it was.
+// setClock updates the database clock by a query that returns at once. A claim of many events takes tens
+// of milliseconds, so its answer says little about the present time, and events claimed ahead would start
+// late. After an error, or if the database's clock was set back since the claim, it stays as it was.
 func (w *worker) setClock(ctx context.Context, was clock, claimed time.Time) clock {
 	asked := time.Now()
 	at, err := w.repository.Now(ctx)

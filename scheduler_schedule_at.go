@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -243,7 +244,7 @@ type OneOff struct {
 }
 
 // EventType returns o.Type, or [TypeOneOff].
-func (o OneOff) EventType() string { return orElse(o.Type, TypeOneOff) }
+func (o OneOff) EventType() string { return cmp.Or(o.Type, TypeOneOff) }
 
 // Next returns an error that matches [calendar.ErrNoOccurrence].
 func (o OneOff) Next(User, time.Time) (calendar.Occurrence, error) {
@@ -258,4 +259,4 @@ func (OneOff) Payload(_ User, o Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns o.Via, or [ChannelWebhook].
-func (o OneOff) Channel(Event) Channel { return orElse(o.Via, ChannelWebhook) }
+func (o OneOff) Channel(Event) Channel { return cmp.Or(o.Via, ChannelWebhook) }

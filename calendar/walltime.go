@@ -80,13 +80,7 @@ func (d Date) Valid() bool {
 
 // Before reports whether d comes before other.
 func (d Date) Before(other Date) bool {
-	if d.Year != other.Year {
-		return d.Year < other.Year
-	}
-	if d.Month != other.Month {
-		return d.Month < other.Month
-	}
-	return d.Day < other.Day
+	return cmp.Or(cmp.Compare(d.Year, other.Year), cmp.Compare(d.Month, other.Month), cmp.Compare(d.Day, other.Day)) < 0
 }
 
 // String formats d as "2006-01-02".
@@ -122,13 +116,7 @@ func (c Clock) Valid() bool {
 
 // Before reports whether c comes before other on one day.
 func (c Clock) Before(other Clock) bool {
-	if c.Hour != other.Hour {
-		return c.Hour < other.Hour
-	}
-	if c.Minute != other.Minute {
-		return c.Minute < other.Minute
-	}
-	return c.Second < other.Second
+	return cmp.Or(cmp.Compare(c.Hour, other.Hour), cmp.Compare(c.Minute, other.Minute), cmp.Compare(c.Second, other.Second)) < 0
 }
 
 // String formats c as "15:04:05".

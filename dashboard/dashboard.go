@@ -77,9 +77,8 @@ func WithContext(ctx context.Context) Option { return func(d *dashboard) { d.ctx
 // The scheduler previews, and makes the changes that viewers ask for. It should have the
 // handlers of the program that delivers. The reader is read from.
 //
-// New refuses to make a dashboard without a rule of access. Exactly one of
-// [WithAuthentication], [WithTokenLogin] and [AllowAll] is required. The error names every
-// nil argument and every wrong option.
+// New refuses to make a dashboard without a rule of access. Exactly one of [WithAuthentication],
+// [WithTokenLogin] and [AllowAll] is required. The error names every nil argument and every wrong option.
 //
 // The server must not end streams early: the dashboard extends the write deadline of its
 // streams, which last at most five minutes.

@@ -101,8 +101,7 @@ func (d *dashboard) live(w http.ResponseWriter, raw *http.Request) {
 	}
 }
 
-// push sends the live region of a page, if it has changed. The error means that the stream
-// is at its end.
+// push sends the live region of a page, if it has changed. The error means that the stream is at its end.
 func (d *dashboard) push(ctx context.Context, s *stream, raw *http.Request, principal string, do page) error {
 	pageCtx, cancel := context.WithTimeout(ctx, pageLimit)
 	defer cancel()

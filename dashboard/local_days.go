@@ -182,8 +182,7 @@ func (h localHour) Name() string {
 // clockText leaves out seconds that are zero.
 func clockText(c calendar.Clock) string { return strings.TrimSuffix(c.String(), ":00") }
 
-// hoursOf returns the hours of a day in order. A repeated hour comes twice, and a skipped
-// one not at all.
+// hoursOf returns the hours of a day in order. A repeated hour comes twice, and a skipped one not at all.
 func hoursOf(z calendar.Timezone, day localDay) []localHour {
 	var cuts []time.Time // where an hour on the clocks is no whole one
 	for _, c := range day.Changes {

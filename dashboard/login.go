@@ -29,8 +29,7 @@ const (
 	// sessionIdle is how long a session lasts without a request. Streams do not count, so a
 	// forgotten live page does not keep its session.
 	sessionIdle = time.Hour
-	// maxSessions is how many sessions there are. One more ends the session that was used
-	// least recently.
+	// maxSessions is how many sessions there are. One more ends the session that was used least recently.
 	maxSessions = 1000
 	// tryWindow is how long a wrong token counts.
 	tryWindow = time.Minute
@@ -174,8 +173,7 @@ func (l *login) waitOf(from string) (wait time.Duration) {
 	return wait
 }
 
-// addressOf returns the address of a connection. One host has 2^64 addresses of IPv6, which
-// count as one.
+// addressOf returns the address of a connection. One host has 2^64 addresses of IPv6, which count as one.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

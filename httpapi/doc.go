@@ -149,16 +149,15 @@
 // answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.
 //
 // POST /operations applies one operation (cancel, run-now or requeue) to the events that match the
-// filter, an object with at least one of type, user, zone, from, until and reason. The member
-// dryRun is required: true changes nothing, and lists the events that the operation would be
-// applied to. The limit is 1 to 10,000, by default 1,000. In the answer, events have no payload,
-// and refused has each event that was left unchanged, with the reason. The request ends after eight
-// seconds at the latest. If it ends early, stopped says why; more is true if more events may match.
-// Cancelled and delivered events have successors, which can match the same filter. So give until,
-// or a repeated cancel cancels the successors too, and a repeated run-now delivers them long before
-// their time. A requeue leaves the old event FAILED. A repeated requeue leaves it out, and
-// requeuedBefore counts it, so a request that is sent again goes on beyond the limit. It meets
-// refused events again: narrow the filter if there are many.
+// filter, an object with at least one of type, user, zone, from, until and reason. The member dryRun is
+// required: true changes nothing, and lists the events that the operation would be applied to. The limit
+// is 1 to 10,000, by default 1,000. In the answer, events have no payload, and refused has each event
+// that was left unchanged, with the reason. The request ends after eight seconds at the latest. If it
+// ends early, stopped says why; more is true if more events may match. Cancelled and delivered events
+// have successors, which can match the same filter. So give until, or a repeated cancel cancels the
+// successors too, and a repeated run-now delivers them long before their time. A requeue leaves the old
+// event FAILED. A repeated requeue leaves it out, and requeuedBefore counts it, so a request that is sent
+// again goes on beyond the limit. It meets refused events again: narrow the filter if there are many.
 //
 // Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in

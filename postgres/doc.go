@@ -166,11 +166,10 @@
 //
 // # Failures
 //
-// The store repeats an operation that the database undid in favour of another
-// transaction, and an operation whose connection broke before its COMMIT was sent. It
-// repeats an operation at most five times and within [WithTimeout], on another
-// connection if necessary. Other failures are returned, and the caller may repeat the
-// call. Run repeats its calls by itself, after a delay that grows to five seconds.
+// The store repeats an operation that the database undid in favour of another transaction, and an
+// operation whose connection broke before its COMMIT was sent. It repeats an operation at most five times
+// and within [WithTimeout], on another connection if necessary. Other failures are returned, and the
+// caller may repeat the call. Run repeats its calls by itself, after a delay that grows to five seconds.
 //
 // For an error of a [Store], pgconn.SafeToRetry reports whether it is certain that nothing
 // was stored. It is not certain if the connection broke while the store waited for the

@@ -25,8 +25,7 @@ func (e *StatusError) Error() string {
 // longestWait is the longest wait that a receiver may ask for.
 const longestWait = 24 * time.Hour
 
-// judge returns the result of an attempt from its response. The attempt began at the given
-// database time.
+// judge returns the result of an attempt from its response. The attempt began at the given database time.
 func judge(r *http.Response, at time.Time) error {
 	if r.StatusCode >= 200 && r.StatusCode <= 299 {
 		return nil

@@ -186,10 +186,9 @@ func (s Server) encrypt(ctx context.Context, wire net.Conn) (net.Conn, error) {
 
 // send sends a mail. go-mail takes no context, so the connection is closed when ctx ends.
 //
-// The commands are given one by one rather than by go-mail's Send. After an error, Send gives
-// further commands. One of them would complete a mail that was sent in part. Send also judges
-// errors by the first letter of their text. And it returns an error for an accepted mail if
-// the command after it fails.
+// The commands are given one by one rather than by go-mail's Send. After an error, Send gives further
+// commands. One of them would complete a mail that was sent in part. Send also judges errors by the first
+// letter of their text. And it returns an error for an accepted mail if the command after it fails.
 func (c *connection) send(ctx context.Context, m message) (err error) {
 	stop := context.AfterFunc(ctx, c.abort)
 	defer func() { c.broken = c.broken || !stop() }()

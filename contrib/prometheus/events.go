@@ -13,10 +13,9 @@ import (
 // unregistered is the label for types that the registry does not have.
 const unregistered = "unregistered"
 
-// Events counts the changes that its process stores. It also measures the process's
-// deliveries, claims and versioned updates. It is an [almanac.Observer], has a Middleware
-// for deliverers, and is a [prometheus.Collector]. It is safe for concurrent use and calls
-// neither the scheduler nor the database.
+// Events counts the changes that its process stores. It also measures the process's deliveries, claims
+// and versioned updates. It is an [almanac.Observer], has a Middleware for deliverers, and is a
+// [prometheus.Collector]. It is safe for concurrent use and calls neither the scheduler nor the database.
 type Events struct {
 	types      map[string]bool
 	changes    *prometheus.CounterVec   // by type, change
@@ -39,9 +38,9 @@ var (
 // at zero, so that the first failure is an increase. The histograms are both classic and native
 // (see [WithClassicHistograms]); a server that supports native histograms may drop the buckets.
 func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
-	newHistogram := histogramMaker(newNativeHistogram)
+	common := histogramMaker{NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
 	for _, option := range options {
-		option(&newHistogram)
+		option(&common)
 	}
 	e := &Events{
 		types: make(map[string]bool),
@@ -57,14 +56,14 @@ func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_user_changes_total", Help: "Changes to users that this process stored.",
 		}, []string{"change"}),
-		lateness: newHistogram("almanac_event_lateness_seconds",
+		lateness: common.histogram("almanac_event_lateness_seconds",
 			"How long after its due instant, or its later creation or move, an event was delivered, by the database's clock.", latenessBuckets(), "type"),
-		deliveries: newHistogram("almanac_delivery_duration_seconds",
+		deliveries: common.histogram("almanac_delivery_duration_seconds",
 			"How long an attempt at a delivery took.", durationBuckets(), "type", "outcome"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "almanac_deliveries_in_flight", Help: "Attempts at deliveries that have not returned yet.",
 		}, []string{"type"}),
-		calls: newCalls(newHistogram),
+		calls: newCalls(common),
 	}
 	for _, eventType := range registry.EventTypes() {
 		e.types[eventType] = true
@@ -96,22 +95,15 @@ type EventsOption func(*histogramMaker)
 // dashboard use, and without native buckets. It is for metrics that go to OpenTelemetry: its
 // bridge turns native histograms into exponential histograms, and drops the classic buckets.
 func WithClassicHistograms() EventsOption {
-	return func(m *histogramMaker) { *m = newClassicHistogram }
+	return func(m *histogramMaker) { *m = histogramMaker{} }
 }
 
-type histogramMaker func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec
+// histogramMaker has what all histograms have in common.
+type histogramMaker prometheus.HistogramOpts
 
-func newClassicHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-}
-
-func newNativeHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor:     1.1,
-		NativeHistogramMaxBucketNumber:  100,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, labels)
+func (m histogramMaker) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	m.Name, m.Help, m.Buckets = name, help, buckets
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts(m), labels)
 }
 
 // latenessBuckets go from a millisecond, the lateness of a healthy process, to an hour,

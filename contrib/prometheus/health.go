@@ -122,14 +122,14 @@ const (
 	conflict = "conflict" // another version was stored
 )
 
-func newCalls(newHistogram histogramMaker) calls {
+func newCalls(common histogramMaker) calls {
 	c := calls{
-		query: newHistogram("almanac_claim_query_duration_seconds",
+		query: common.histogram("almanac_claim_query_duration_seconds",
 			"How long the statement of a claim took, from having a connection to the last row.", claimBuckets()),
-		claims: newHistogram("almanac_claim_duration_seconds",
+		claims: common.histogram("almanac_claim_duration_seconds",
 			"How long a whole claim took, including the wait for a connection and retries.", claimBuckets(), "outcome"),
-		found:   newHistogram("almanac_claim_events", "How many events a claim found.", sizeBuckets()),
-		batches: newHistogram("almanac_claim_batch_size", "How many events a claim asked for at most.", sizeBuckets()),
+		found:   common.histogram("almanac_claim_events", "How many events a claim found.", sizeBuckets()),
+		batches: common.histogram("almanac_claim_batch_size", "How many events a claim asked for at most.", sizeBuckets()),
 		updates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_versioned_updates_total", Help: "Updates that named the version to replace, and whether that was the one stored.",
 		}, []string{"kind", "result"}),

@@ -138,9 +138,8 @@ type sources struct {
 // stopLimit is how long the program's own server may take to stop.
 const stopLimit = 30 * time.Second
 
-// findDatabase returns the database that the configuration names. Without one, it starts a
-// server on the data directory, with programs from this machine or downloaded ones. The
-// error names every option.
+// findDatabase returns the database that the configuration names. Without one, it starts a server on the
+// data directory, with programs from this machine or downloaded ones. The error names every option.
 func findDatabase(ctx context.Context, c config, from sources, log *slog.Logger) (database, error) {
 	if c.databaseURL != "" {
 		return database{url: c.databaseURL, stop: func(context.Context) error { return nil }}, nil

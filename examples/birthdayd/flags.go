@@ -118,10 +118,9 @@ func (s setting) valueOf(said text, lookup lookupEnv, file configFile) (value, s
 	return s.preset, "-" + s.name
 }
 
-// misspelt returns an error that lists the variables of an environment that look like
-// settings of birthdayd and are none. Without a secret that is misspelt, webhooks are not
-// signed. Kubernetes sets variables for a service of this name: BIRTHDAYD_SERVICE_HOST,
-// BIRTHDAYD_PORT and others.
+// misspelt returns an error that lists the variables of an environment that look like settings of
+// birthdayd and are none. Without a secret that is misspelt, webhooks are not signed. Kubernetes sets
+// variables for a service of this name: BIRTHDAYD_SERVICE_HOST, BIRTHDAYD_PORT and others.
 func misspelt(environment []string) error {
 	known := make(map[string]bool)
 	for _, s := range (&config{}).settings() {

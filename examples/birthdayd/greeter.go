@@ -11,8 +11,7 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// greeter is the handler of birthdays or of anniversaries. Its deliveries say which user they
-// are for.
+// greeter is the handler of birthdays or of anniversaries. Its deliveries say which user they are for.
 type greeter struct {
 	almanac.EventHandler
 	almanac.Execution
@@ -158,8 +157,7 @@ func dateProblem(value json.RawMessage) string {
 	return "is not a date of the form YYYY-MM-DD"
 }
 
-// deliverAt is the attribute with the time of day of a user's greeting, as in {"deliverAt":
-// "18:30"}.
+// deliverAt is the attribute with the time of day of a user's greeting, as in {"deliverAt": "18:30"}.
 const deliverAt = "deliverAt"
 
 // deliverAtProblem returns what is wrong with a value of deliverAt, or "".

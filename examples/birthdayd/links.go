@@ -126,9 +126,8 @@ func (l *links) calendarURL(user uuid.UUID) string {
 	return made
 }
 
-// linked serves the links of users, and passes all other requests to the API. Links are
-// separate from the API: they carry no token, and do not count as its requests. Nothing of a
-// link is logged.
+// linked serves the links of users, and passes all other requests to the API. Links are separate from
+// the API: they carry no token, and do not count as its requests. Nothing of a link is logged.
 type linked struct {
 	api         http.Handler
 	unsubscribe http.Handler

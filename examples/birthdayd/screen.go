@@ -72,8 +72,7 @@ func head(text string, n int) string {
 	return text
 }
 
-// tail returns the end of a text that is longer than n letters. The end of a zone's name says
-// the most.
+// tail returns the end of a text that is longer than n letters. The end of a zone's name says the most.
 func tail(text string, n int) string {
 	if letters := []rune(text); len(letters) > n {
 		return missingLetter + string(letters[len(letters)-n+1:])

@@ -19,9 +19,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// serve runs the whole deployment until ctx is done or a part of it fails. Parts are
-// stopped in the reverse order of their start: the database outlives the connections, and
-// these outlive their users.
+// serve runs the whole deployment until ctx is done or a part of it fails. Parts are stopped in the
+// reverse order of their start: the database outlives the connections, and these outlive their users.
 func serve(ctx context.Context, c config, std streams) (err error) {
 	log := c.log.logger(std.err)
 	listener, err := net.Listen("tcp", c.api.addr)
@@ -192,8 +191,7 @@ func (d *deployment) answers(ctx context.Context) error {
 	return err
 }
 
-// ready makes /readyz fail while the workers do not work. It also fails before the listener
-// is closed.
+// ready makes /readyz fail while the workers do not work. It also fails before the listener is closed.
 func (d *deployment) ready(context.Context) error { return d.scheduler.Health().Err() }
 
 // alive makes /healthz fail when the program should be replaced.

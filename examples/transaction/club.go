@@ -17,8 +17,7 @@ type club struct {
 	scheduler almanac.Scheduler
 }
 
-// together runs work in a transaction, with a scheduler bound to it. An error rolls back
-// both sides.
+// together runs work in a transaction, with a scheduler bound to it. An error rolls back both sides.
 func (c club) together(ctx context.Context, work func(pgx.Tx, almanac.Scheduler) error) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		store, err := postgres.New(tx)

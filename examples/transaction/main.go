@@ -1,7 +1,6 @@
-// Transaction shows a host that keeps its own row of a member consistent with Almanac's
-// user and events. Both are stored, changed and deleted in one transaction, or not at all.
-// It uses pgx, in the database that DATABASE_URL names, and ends. The example
-// hosts/databasesql uses database/sql.
+// Transaction shows a host that keeps its own row of a member consistent with Almanac's user and events.
+// Both are stored, changed and deleted in one transaction, or not at all. It uses pgx, in the database
+// that DATABASE_URL names, and ends. The example hosts/databasesql uses database/sql.
 package main
 
 import (

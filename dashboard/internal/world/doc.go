@@ -15,10 +15,9 @@
 //
 // # Sun and clocks
 //
-// [Sun] returns where the sun stands overhead, [Altitude] how high it stands at a place and
-// [Daylight] the [Phase] of the day there. [Lit] reports whether clocks in a zone show a given
-// hour. [Front] returns the offsets from UTC where they do, and [ByOffset] sorts all zones into
-// a [Group] for each offset.
+// [Sun] returns where the sun stands overhead, [Altitude] how high it stands at a place and [Daylight]
+// the [Phase] of the day there. [Lit] reports whether clocks in a zone show a given hour. [Front] returns
+// the offsets from UTC where they do, and [ByOffset] sorts all zones into a [Group] for each offset.
 //
 // No function reads a clock: each takes the instant that it is about.
 package world

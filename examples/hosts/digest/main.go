@@ -34,8 +34,7 @@ func weekly() almanac.Recurring {
 	}
 }
 
-// digest is the deliverer. The function send sends a letter; its receiver ignores a key that it
-// has had.
+// digest is the deliverer. The function send sends a letter; its receiver ignores a key that it has had.
 type digest struct {
 	pool *pgxpool.Pool
 	send func(ctx context.Context, l letter) error

@@ -101,8 +101,7 @@ func login(next http.Handler) http.Handler {
 	})
 }
 
-// staff lets those into the API whom login has let in. Without login before it, it refuses all
-// requests.
+// staff lets those into the API whom login has let in. Without login before it, it refuses all requests.
 type staff struct{}
 
 func (staff) Authenticate(r *http.Request) (string, bool) {
