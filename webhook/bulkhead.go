@@ -18,9 +18,8 @@ import (
 )
 
 // ErrBusy reports that a delivery was not sent because [WithConcurrency] deliveries to its receiver were
-// under way. The delivery waited in vain, or was not allowed to wait. The error matches
-// [almanac.ErrSnoozed]: the event waits for a second to a minute, and no attempt is counted. The more
-// events wait for the receiver, the longer.
+// under way, and no place became free in time. The error matches [almanac.ErrSnoozed]: the event waits
+// for a second to a minute, and no attempt is counted. The wait grows with the number of events for the receiver.
 var ErrBusy = errors.New("webhook: busy receiver")
 
 // bulkhead bounds how many deliveries to one receiver are under way, so that a slow
@@ -38,12 +37,13 @@ type semaphore struct {
 	taken      chan struct{} // holds one element for each delivery under way; waiting deliveries get in first come, first served
 	deliveries int           // under way or waiting
 	took       time.Duration // average duration of a delivery; zero until one has ended
-	free       time.Time     // when the last event that was turned away can be delivered, if no other comes
+	free       time.Time     // when the receiver can take one more event that was turned away
+	since      time.Time     // when it was busy first
 }
 
 // enter waits until another delivery to a receiver may start. On success, the caller calls leave when
-// the delivery has ended. enter returns the cause if ctx has ended, and [ErrBusy] when the delivery has
-// waited for as long as join allows, and for at most half of the time of ctx.
+// the delivery has ended. enter returns the cause if ctx has ended, and [ErrBusy] after the wait that
+// join allows, or after half of the time of ctx, if that is less.
 func (b *bulkhead) enter(ctx context.Context, receiver string) (leave func(), err error) {
 	if b == nil || b.most == 0 {
 		return func() {}, nil
@@ -81,8 +81,8 @@ type busyError struct{ error }
 
 func (e busyError) Unwrap() []error { return []error{e.error, ErrBusy} }
 
-// turnAway returns how long an event waits that a receiver has no place for. The events of the next minute
-// wait in turn, as the receiver can take them, so that few are claimed in vain. The others come later.
+// turnAway returns how long to snooze an event that finds no place. Events that fit into the next minute
+// get successive times. Further events get a random wait of 30 to 60 seconds.
 func (b *bulkhead) turnAway(at *semaphore) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,14 +101,15 @@ func (b *bulkhead) turnAway(at *semaphore) time.Duration {
 	}
 }
 
-// join returns the semaphore of a receiver, and how long a delivery may wait there. The first b.most to
-// wait have as much time as there is. Others wait for a second, or not at all if they would be in vain.
+// join returns the semaphore of a receiver, and how long a delivery may wait there. The first b.most that
+// wait have no limit. Others may wait for a second, if a place is expected by then. While nothing is known
+// of the receiver, that is the first second after it was busy first.
 func (b *bulkhead) join(receiver string) (at *semaphore, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at = b.receivers[receiver]
 	if at == nil {
-		at = &semaphore{taken: make(chan struct{}, b.most)}
+		at = &semaphore{taken: make(chan struct{}, b.most), since: time.Now()}
 		b.receivers[receiver] = at
 	}
 	at.deliveries++
@@ -116,6 +117,8 @@ func (b *bulkhead) join(receiver string) (at *semaphore, wait time.Duration) {
 	switch {
 	case waiting <= b.most:
 		wait = math.MaxInt64
+	case at.took == 0:
+		wait = time.Until(at.since.Add(time.Second))
 	case time.Duration(waiting)*at.took/time.Duration(b.most) < time.Second:
 		wait = time.Second
 	}

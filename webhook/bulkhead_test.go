@@ -267,8 +267,8 @@ func TestEveryEndOfADeliveryStartsTheNext(t *testing.T) {
 	require.Zero(t, webhook.Receivers(bound))
 }
 
-// Events that a slow receiver has no place for are spread as it can take them: they are claimed few times
-// in vain, and one pass delivers all.
+// Events that a slow receiver has no place for return at its pace, so few claims are in vain, and one pass
+// delivers all.
 func TestAPassDeliversAllToASlowReceiver(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -70,7 +70,7 @@ func AllowPorts(ports ...uint16) Option {
 // Up to n more wait, each for at most half of its time. Others wait for at most a second, and only if that
 // is expected to be enough. Any other delivery, or one that waited in vain, returns [ErrBusy] and sends
 // nothing. Its event waits for a second to a minute, and no attempt is counted. So a slow receiver occupies
-// at most 2n workers, and more only during the first second of a wave.
+// at most 2n workers, apart from the first second of a wave. A receiver is slow if it takes a second or more.
 //
 // Zero means no bound, as without the option. A negative n is an error.
 //

@@ -165,13 +165,13 @@ var deliveries = []mutation{
 		test: "contrib/jetstream TestTheStreamRefusesOnlyRepeatsOfOneClaim",
 	},
 	{
-		promise: "So a slow receiver occupies\n// at most 2n workers, and more only during the first second of a wave.", in: "webhook/option.go",
+		promise: "So a slow receiver occupies\n// at most 2n workers, apart from the first second of a wave.", in: "webhook/option.go",
 		file: "webhook/bulkhead.go",
-		old:  "\t\twait = time.Second\n", new: "\t\twait = math.MaxInt64\n",
+		old:  "wait = time.Until(at.since.Add(time.Second))", new: "wait = math.MaxInt64",
 		test: "webhook TestASlowReceiverTakesNoMoreThanItsShare",
 	},
 	{
-		promise: "The more\n// events wait for the receiver, the longer.", in: "webhook/bulkhead.go",
+		promise: "The wait grows with the number of events for the receiver.", in: "webhook/bulkhead.go",
 		file: "webhook/bulkhead.go",
 		old:  "case each == 0:", new: "case true:",
 		test: "webhook TestAPassDeliversAllToASlowReceiver",

@@ -77,4 +77,5 @@ func TestTheClosestTypeIsSuggested(t *testing.T) {
 	} {
 		require.Equal(t, want, closest(known, meant), meant)
 	}
+	require.Equal(t, 3, distance("kitten", "sitting"))
 }

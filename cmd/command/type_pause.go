@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
-	zonenames "github.com/almanac-go/almanac/internal/zones"
 )
 
 // pauseType pauses a type of event.
@@ -234,9 +233,30 @@ func typesText(known []string, meant string) string {
 func closest(words []string, meant string) (found string) {
 	fewest := min(2, len(meant)/3) + 1
 	for _, word := range words {
-		if changes := zonenames.Distance(strings.ToLower(word), strings.ToLower(meant)); changes < fewest {
+		if changes := distance(strings.ToLower(word), strings.ToLower(meant)); changes < fewest {
 			found, fewest = word, changes
 		}
 	}
 	return found
+}
+
+// distance counts the letters to insert, delete or replace to make one word from another.
+func distance(from, to string) int {
+	row := make([]int, len(to)+1) // of the first letters of from: the distances to the beginnings of to
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(from) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(to) {
+			replaced := before
+			if from[i] != to[j] {
+				replaced++
+			}
+			before = row[j+1]
+			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
 }

@@ -76,7 +76,7 @@ func Nearest(name string) string {
 	best, bestCost := "", len(wanted)/4+1 // three letters must all be right
 	for lower, e := range table() {
 		city := lower[strings.LastIndexByte(lower, '/')+1:]
-		cost := min(Distance(wanted, fold(lower)), Distance(wanted, fold(city)))
+		cost := min(distance(wanted, fold(lower)), distance(wanted, fold(city)))
 		if cost > 0 && systemV[lower] {
 			continue
 		}
@@ -106,8 +106,8 @@ func fold(name string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// Distance is the Levenshtein distance in bytes, as the letters of ASCII.
-func Distance(a, b string) int {
+// distance is the Levenshtein distance in bytes; zone names are ASCII.
+func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -242,10 +242,3 @@ func TestAbbreviationsSuggestPresentNames(t *testing.T) {
 		}
 	}
 }
-
-func TestDistance(t *testing.T) {
-	t.Parallel()
-	if d := zones.Distance("kitten", "sitting"); d != 3 {
-		t.Error(d)
-	}
-}
