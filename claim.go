@@ -95,9 +95,8 @@ type ClaimRequest struct {
 	Token uuid.UUID
 	// Owner names the process that claims, for operators who look at leases. It has no other effect.
 	Owner string
-	// Program names the program that claims and its version, such as "birthdayd v0.1.0".
-	// ZoneData is the release of its zone data, such as "2026f". Both are for operators,
-	// like Owner. Empty means unknown.
+	// Program names the program that claims and its version, such as "birthdayd v0.1.0". ZoneData is the
+	// release of its zone data, such as "2026f". Both are for operators, like Owner. Empty means unknown.
 	Program, ZoneData string
 	// Types are the event types to claim. Events of other types are left unchanged.
 	Types []string
@@ -138,12 +137,11 @@ type Settlement struct {
 	User User
 	// Outcome is how the attempt ended.
 	Outcome Outcome
-	// Next plans the successor of an event that ends, for the stored user at the time of
-	// the transaction. Nil plans no successor. Next is called inside the transaction, so
-	// it must be quick and must not use the repository. It is called again if the user
-	// has changed meanwhile, and the last result counts. An error that matches
-	// [calendar.ErrNoOccurrence] means that the series has ended. After any other error
-	// the outcome is stored without a successor, and the series has stalled.
+	// Next plans the successor of an event that ends, for the stored user at the time of the transaction.
+	// Nil plans no successor. Next is called inside the transaction, so it must be quick and must not use
+	// the repository. It is called again if the user has changed meanwhile, and the last result counts.
+	// An error that matches [calendar.ErrNoOccurrence] means that the series has ended. After any other
+	// error the outcome is stored without a successor, and the series has stalled.
 	Next func(u User, now time.Time) (Event, error)
 	// Follow plans the follow-ups, each in a series of its own, under the conditions of Next. Nil plans
 	// none. An event is left out if its series has an open event or has used the occurrence key.

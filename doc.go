@@ -58,10 +58,9 @@
 //
 // # Time
 //
-// An instant is a [time.Time] in UTC. A wall time, a [calendar.WallTime], is a date and a
-// clock reading without a time zone. The database clock decides which events are due. The
-// rules of time zones come from the zone data of the program. To embed zone data, import
-// time/tzdata in the program, not in a library.
+// An instant is a [time.Time] in UTC. A wall time, a [calendar.WallTime], is a date and a clock reading
+// without a time zone. The database clock decides which events are due. The rules of time zones come from
+// the zone data of the program. To embed zone data, import time/tzdata in the program, not in a library.
 //
 // # What a host gives
 //

@@ -32,10 +32,9 @@ type EventHandler interface {
 	// matches [calendar.ErrNoOccurrence] if u has no further occurrence.
 	Next(u User, after time.Time) (calendar.Occurrence, error)
 
-	// Payload returns the JSON value to deliver for the occurrence. The library calls it
-	// when it plans the event, and again whenever the user's profile changes before the
-	// event is claimed. A payload has at most 64 KiB as PostgreSQL writes it, and a text of
-	// at most 256 KiB (see [Profile].Attributes).
+	// Payload returns the JSON value to deliver for the occurrence. The library calls it when it plans
+	// the event, and again whenever the user's profile changes before the event is claimed. A payload has
+	// at most 64 KiB as PostgreSQL writes it, and a text of at most 256 KiB (see [Profile].Attributes).
 	Payload(u User, o Occurrence) (json.RawMessage, error)
 
 	// Channel returns the channel that delivers e. The scheduler's [Deliverer] for this
@@ -171,9 +170,8 @@ type CatchUp struct {
 // Execution says how a handler's events are executed. Embed it to make a handler a
 // [Configurer]. The zero Execution means the defaults.
 type Execution struct {
-	// AttemptTimeout is how long one attempt may take. Then the context of the attempt ends.
-	// An attempt that does not return within five seconds after that is stuck (see [Health]).
-	// Zero means 20 seconds.
+	// AttemptTimeout is how long one attempt may take. Then the context of the attempt ends. An attempt
+	// that does not return within five seconds after that is stuck (see [Health]). Zero means 20 seconds.
 	AttemptTimeout time.Duration
 	// RetryPolicy says how often events are tried, and when.
 	RetryPolicy RetryPolicy

@@ -355,8 +355,7 @@ func AtAttribute(name string, fallback calendar.Clock) func(User) calendar.Clock
 	}
 }
 
-// attribute decodes one member of a user's attributes. It reports false if the member is
-// missing or null.
+// attribute decodes one member of a user's attributes. It reports false if the member is missing or null.
 func attribute(u User, name string, into any) (bool, error) {
 	var members map[string]json.RawMessage
 	if len(u.Attributes) > 0 {

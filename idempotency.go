@@ -24,10 +24,9 @@ func NewIdempotencyKey(userID string, due time.Time, eventType string) Idempoten
 	return hashKey(16, userID, due, eventType)
 }
 
-// NewLongIdempotencyKey derives the key that an event takes if its short key already
-// belongs to another occurrence. That happens if two hashes of 64 bits are equal, or if the
-// other occurrence was planned for the same instant and has moved since. The long key also
-// hashes the occurrence key and has 32 digits.
+// NewLongIdempotencyKey derives the key that an event takes if its short key already belongs to another
+// occurrence. That happens if two hashes of 64 bits are equal, or if the other occurrence was planned for
+// the same instant and has moved since. The long key also hashes the occurrence key and has 32 digits.
 func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKey string) IdempotencyKey {
 	return hashKey(32, userID, due, eventType, occurrenceKey)
 }

@@ -123,8 +123,8 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 }
 
 // occurrenceNamed returns the occurrence that has the key of an event. It searches from three days
-// before the event, and if it finds only later keys, from up to 375 days before. There, an error means
-// that there is no such occurrence. It reports false if the handler has none. Keys of another unit never match.
+// before the event. If it finds only later keys, it searches again from up to 375 days before, until such a
+// search fails. It reports false if no occurrence has the key. Keys of another unit never match.
 func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
 	early := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey }
 	later := func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key > e.OccurrenceKey }

@@ -150,11 +150,10 @@ type MaintenanceRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
-	// EditZoneRules changes the stored rules of zones, all or nothing, and one caller at
-	// a time. It calls edit with the stored rules and marks. It stores the rules that
-	// edit returns, adding or replacing zones, and deletes the marks of these zones that
-	// edit received. EditZoneRules returns an error of edit unchanged, and then stores
-	// nothing. Edit must be quick and must not use the repository.
+	// EditZoneRules changes the stored rules of zones, all or nothing, and one caller at a time. It calls
+	// edit with the stored rules and marks. It stores the rules that edit returns, adding or replacing
+	// zones, and deletes the marks of these zones that edit received. EditZoneRules returns an error of
+	// edit unchanged, and then stores nothing. Edit must be quick and must not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRecord, error)) error
 
 	// MoveEvents stores another instant for each of the events, with the version raised by one, and

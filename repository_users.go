@@ -205,11 +205,10 @@ type DeleteOptions struct {
 	// data about the user. A delivery that is under way may still arrive. Its outcome is
 	// not stored, because Settle returns that the event does not exist.
 	//
-	// One transaction would take too long if the user has more than 5,000 ended events, or as
-	// many used keys or rows of the audit trail or outbox. The call then deletes all open events and
-	// a page of the rest, and hides the user. The sweeps of Run and RunOnce delete the other
-	// pages. DeleteResult.Hidden reports this. The erasure is complete when another call
-	// with AtOnce returns a [*NotFoundError].
+	// One transaction would take too long if the user has more than 5,000 ended events, or as many used
+	// keys or rows of the audit trail or outbox. The call then deletes all open events and a page of the
+	// rest, and hides the user. The sweeps of Run and RunOnce delete the other pages. DeleteResult.Hidden
+	// reports this. The erasure is complete when another call with AtOnce returns a [*NotFoundError].
 	//
 	// The lease of events that were in flight lists their ids and series ids until all
 	// other events of the lease have ended. Nothing connects these ids to the user. Used

@@ -29,7 +29,7 @@ type running struct {
 	stalled  engine.CallSize // of planStalled, which alone uses it; passes of RunOnce continue with it
 	releases engine.CallSize // of releaseExpired, likewise
 	alone    atomic.Int64    // when the reservation for an event tried alone ends, in nanoseconds since 1970; zero if there is none
-	again    again           // of passes of RunOnce
+	again    again           // whether passes of RunOnce wait for snoozed events
 }
 
 // miswired has the missing deliverers that were logged.

@@ -55,13 +55,12 @@ type RunOnceResult struct {
 	// Recovered is how many events of expired leases were released before the first
 	// claim, as after a crash.
 	Recovered int
-	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled
-	// series". Each has a sixth of the time, and this one is done after the deliveries, if there
-	// is time left. The next pass continues. If every pass names a task, the task needs a longer Within.
+	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled series". Each
+	// has a sixth of the time. The next pass continues. If every pass names a task, the task needs a longer Within.
 	CutShort []string
 	// More is whether more events are due: the limit was reached, the time was over, or another
 	// transaction had events locked. Events that the pass snoozed for at most a minute count as due
-	// while others end or fail. Another pass can start at once.
+	// unless nothing has ended or failed for a minute. Another pass can start at once.
 	More bool
 }
 
@@ -161,12 +160,12 @@ func (p *onePass) count(_ context.Context, n Notice) {
 	p.running.again.note(n)
 }
 
-// again says for how long passes wait for events that they snoozed. Its zero value waits for none.
-// The passes of one scheduler share it, so that each continues where the last one ended.
+// again decides whether a pass waits for snoozed events. Its zero value waits for none. The passes of
+// one scheduler share it, so that each continues where the last one ended.
 type again struct {
 	mu       sync.Mutex
-	until    time.Time // when the last of these events is available
-	progress time.Time // when an event ended or failed last: an event that is snoozed over and over keeps no pass
+	until    time.Time // when the last snoozed event becomes available
+	progress time.Time // when an event ended or failed last: repeated snoozes alone do not prolong a pass
 }
 
 // longestAgain is the longest snooze for which a pass waits, and how long it goes on without progress.
@@ -185,7 +184,7 @@ func (a *again) note(n Notice) {
 	}
 }
 
-// waits reports whether a pass waits that long for the next event.
+// waits reports whether a pass may wait this long for the next event.
 func (a *again) waits(wait time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,7 +237,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		return p.counted(), err
 	}
 	more, err := p.more(ctx)
-	if more && err == nil && bounded.Err() == nil { // of the series that were planned, for example
+	if more && err == nil && bounded.Err() == nil { // such as events of series that were planned
 		if err = p.deliver(bounded, lanes); err == nil {
 			more, err = p.more(ctx)
 		}
@@ -256,7 +255,7 @@ func (p *onePass) deliver(ctx context.Context, lanes []*lane) error {
 		engines.Go(func() { errs[i] = l.engine.Run(ctx) })
 	}
 	engines.Wait()
-	return errors.Join(append(errs, p.Health().Claim.Err)...) // the last is of a type that is refused
+	return errors.Join(append(errs, p.Health().Claim.Err)...) // the last error is of a type that is refused
 }
 
 // upkeepShare limits each maintenance task to the pass's time divided by upkeepShare. Without that
@@ -339,8 +338,8 @@ func exclusive[A, R any](slot chan struct{}, f func(context.Context, A) (R, erro
 	}
 }
 
-// untilAllowedIfDue reports whether an event is due now, or is one for which the pass waits, and how long
-// it is until then or until its type's rate allows it.
+// untilAllowedIfDue reports whether an event is due, or is snoozed so briefly that the pass waits. It also
+// returns how long it is until the event is due and its type's rate allows it.
 func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
@@ -352,7 +351,7 @@ func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, er
 	return max(wait, w.untilAllowed(time.Now())), true, nil
 }
 
-// more reports whether an event is due now, or is one for which the next pass waits.
+// more reports whether an event is due now, or is snoozed so briefly that the next pass waits.
 func (p *onePass) more(ctx context.Context) (bool, error) {
 	types := p.registry.EventTypes()
 	if len(types) == 0 {

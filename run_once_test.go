@@ -712,8 +712,7 @@ func TestRunOnceCountsOutcomesThatAreNotStored(t *testing.T) {
 	})
 }
 
-// A pass goes on with events that it snoozed for moments while others end. An event that is snoozed over
-// and over keeps no pass.
+// A pass waits for briefly snoozed events while others end. Repeated snoozes alone do not prolong it.
 func TestRunOnceWaitsForSnoozedEvents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -777,7 +776,7 @@ func (p *plansLast) AddSuccessors(ctx context.Context, eventType string, page al
 	return p.Repository.AddSuccessors(ctx, eventType, page, plan)
 }
 
-// A handler that ends the process while it plans a stalled series has let the pass deliver before.
+// A pass delivers before it plans stalled series, so a handler that ends the process while planning prevents no delivery.
 func TestRunOncePlansStalledSeriesAfterItsDeliveries(t *testing.T) {
 	t.Parallel()
 	store := &plansLast{Repository: almanactest.NewRepository(nil), receiver: new(receiver)}

@@ -25,9 +25,8 @@ type Scheduler interface {
 	// Preview skips used occurrences (see [UsedKeys]), such as one that was cancelled or run
 	// before its time. The event that is due now counts as used.
 	//
-	// When an occurrence cannot be resolved, as under the policy reject, Preview returns
-	// the earlier ones together with the error. If the handler has several series, the
-	// other series are still previewed.
+	// When an occurrence cannot be resolved, as under the policy reject, Preview returns the earlier ones
+	// together with the error. If the handler has several series, the other series are still previewed.
 	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) (PreviewResult, error)
 
 	// PreviewUser is Preview for a user as given, whether the user is stored or not. It shows what
@@ -82,13 +81,14 @@ type Runner interface {
 	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function
 	// service starts. It releases the events of expired leases and compares zone rules. Then it claims
 	// and executes due events until no event is due, the limit is reached, or the time of the pass is
-	// over. At last it plans the successors that other programs left to this one (see [CancelResult]).
+	// over. Last, if time is left, it plans the successors that other programs left to this one (see
+	// [CancelResult]), and delivers those that are due.
 	// It returns how many events had which outcome. When ctx ends, the pass ends as Run does:
 	// deliveries that finish within [WithDrain] are stored, and the other events are released.
 	//
 	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
-	// other events still run. The pass waits for events that it snoozed for at most a minute, as long as
-	// others end or fail. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
+	// other events still run. The pass waits for events that it snoozed for at most a minute. It stops
+	// waiting when no event has ended or failed for a minute. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
 	// uses at most two connections at a time, and works with one. It does not listen for hints and
 	// does not look ahead. Any number of passes and of Runs can use one database.
 	//

@@ -13,11 +13,10 @@ import (
 // them in tests. The set of specs is closed, because a [Repository] translates each Spec
 // to a query that selects the same events as Matches. A nil Spec selects every event.
 //
-// [EventRepository].Find uses an index if the spec names a user, a status, a type, a
-// reason or a range of time. The same holds if one part of an And does, or each part of an Or. With
-// [InZone] or [Not] alone, Find may read all events to fill a page, so combine them with
-// one of the others. If a range of time or a type has more than 5,000 events, Find reads
-// events in order of creation until the page is full.
+// [EventRepository].Find uses an index if the spec names a user, a status, a type, a reason or a range of
+// time. The same holds if one part of an And does, or each part of an Or. With [InZone] or [Not] alone,
+// Find may read all events to fill a page, so combine them with one of the others. If a range of time or
+// a type has more than 5,000 events, Find reads events in order of creation until the page is full.
 //
 //	almanac.And{almanac.Ready{}, almanac.Not{almanac.OfType("REMINDER")}}
 type Spec interface {

@@ -51,9 +51,8 @@ type ZoneReport struct {
 	Version string // the release of the zone data; "" if it is unknown
 	Checked int    // pending events that were never claimed
 	Moved   int    // events with a new instant
-	// Left is how many events have a wall time that the new rules skip or show twice,
-	// under a policy that rejects it. No handler of this program has another wall time
-	// for them. They keep their instant.
+	// Left is how many events have a wall time that the new rules skip or show twice, under a policy that
+	// rejects it. No handler of this program has another wall time for them. They keep their instant.
 	Left int
 	// Smallest and Largest are the moves with the smallest and the largest absolute
 	// value. A move is positive if the event is later now.

@@ -63,8 +63,7 @@ func (d DateOfBirth) IsZero() bool { return d == DateOfBirth{} }
 // Year returns the year, from 1900 on. It reports false if the year is not known.
 func (d DateOfBirth) Year() (year int, known bool) { return d.date.Year, d.date.Year != 0 }
 
-// String formats d as "1990-03-15", or as "--03-15" if the year is not known. The zero
-// DateOfBirth is "".
+// String formats d as "1990-03-15", or as "--03-15" if the year is not known. The zero DateOfBirth is "".
 func (d DateOfBirth) String() string {
 	switch {
 	case d.IsZero():
@@ -75,8 +74,7 @@ func (d DateOfBirth) String() string {
 	return d.date.String()
 }
 
-// User is a user whose events the library delivers. Users are values: [User.Edit] returns
-// a changed copy.
+// User is a user whose events the library delivers. Users are values: [User.Edit] returns a changed copy.
 type User struct {
 	ID          uuid.UUID
 	FirstName   string // 1 to 100 characters, at most 400 bytes; "" means none, only with WithOptionalProfile

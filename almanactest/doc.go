@@ -5,9 +5,8 @@
 // and what was tried again. [PendingAt], [PendingEvent] and [FindEvents] check stored events, and
 // list the events that there are when the check fails. They work with every repository.
 //
-// [NewRepository] returns an in-memory repository whose clock is a function. [User] and
-// [Event] make valid values, with options for the properties that a test is about. [Store]
-// stores events in any state.
+// [NewRepository] returns an in-memory repository whose clock is a function. [User] and [Event] make
+// valid values, with options for the properties that a test is about. [Store] stores events in any state.
 //
 // Package almanactest/conformance has the suite that every [almanac.Repository] must pass.
 package almanactest

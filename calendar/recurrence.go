@@ -41,8 +41,7 @@ type Slot struct {
 	MovedFrom WallTime
 }
 
-// keepingNominal returns a slot that is about to be moved, with the wall time from before
-// the first move.
+// keepingNominal returns a slot that is about to be moved, with the wall time from before the first move.
 func (s Slot) keepingNominal() Slot {
 	if s.Nominal == (WallTime{}) {
 		s.Nominal = s.Wall

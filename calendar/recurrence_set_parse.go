@@ -23,10 +23,9 @@ const (
 //	RDATE;TZID=America/New_York:20270320T110000
 //	EXDATE;TZID=America/New_York:20270322T090000,20270324T090000
 //
-// The properties may stand in any order, in upper or lower case. DTSTART is required. There
-// can be one RRULE, and any number of RDATE and EXDATE. A line ends with a line feed, with or
-// without a carriage return; a line that begins with a space or a tab continues the line
-// before, as section 3.1 folds lines.
+// The properties may stand in any order, in upper or lower case. DTSTART is required. There can be one
+// RRULE, and any number of RDATE and EXDATE. A line ends with a line feed, with or without a carriage
+// return; a line that begins with a space or a tab continues the line before, as section 3.1 folds lines.
 //
 // RDATE and EXDATE follow the form of DTSTART. If DTSTART has a TZID, they have the same TZID or are
 // in UTC. If DTSTART is in UTC, they are in UTC. If DTSTART has neither, all are wall times without

@@ -211,8 +211,7 @@ func checkRule(rule string, problems []string, at Clock, p pace) (step int, err 
 	return max(p.every, 1), invalidRecurrence(rule, problems)
 }
 
-// align returns the first number not less than n, nor than from, that is a whole
-// number of steps from it.
+// align returns the first number not less than n, nor than from, that is a whole number of steps from it.
 func align(n, from, step int) int {
 	if n <= from {
 		return from

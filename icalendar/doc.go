@@ -23,8 +23,7 @@
 //	STATUS         CANCELLED for a CANCELLED event, otherwise CONFIRMED
 //	TRANSP         TRANSPARENT: the user is not busy
 //
-// A calendar without events has a VTIMEZONE of UTC, because RFC 5545 wants a component. It
-// shows nothing.
+// A calendar without events has a VTIMEZONE of UTC, because RFC 5545 wants a component. It shows nothing.
 //
 // Recurrence rules (RRULE) are not used, because they cannot express the policies for leap
 // days and gaps. The UID is not the event's id, because an occurrence that is not stored has none.

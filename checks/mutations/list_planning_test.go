@@ -287,13 +287,13 @@ var usedDays = []mutation{
 		test: ". TestBackfillEndsThoughTheHandlerIsSlow",
 	},
 	{
-		promise: "The earlier\n  occurrence is planned instead.", in: "docs/adr/0007-edits.md",
+		promise: "The earlier occurrence is planned instead.", in: "docs/adr/0007-edits.md",
 		file: "plan.go",
 		old:  "return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey", new: "return err != nil && first.Type == \"\" && false",
 		test: ". TestAnEditLeavesWhatAPreviewShows",
 	},
 	{
-		promise: "There, an error means\n// that there is no such occurrence.", in: "plan.go",
+		promise: "it searches again from up to 375 days before, until such a\n// search fails", in: "plan.go",
 		file: "plan.go",
 		old:  "if failed != nil {\n\t\t\tbreak\n\t\t}", new: "if failed != nil {\n\t\t\terr = failed\n\t\t\tbreak\n\t\t}",
 		test: ". TestARejectedTimeOfWeeksAgoRefusesNoEdit",

@@ -225,13 +225,13 @@ var runs = []mutation{
 		test: ". TestScheduleAtRefusesMoreEventsThanAnEditCanRead",
 	},
 	{
-		promise: "A pass waits for events that it snoozed for up\n  to a minute", in: "docs/embedding.md",
+		promise: "A pass waits for events that it snoozed for\n  at most a minute", in: "docs/embedding.md",
 		file: "run_once.go",
 		old:  "wait > 0 && !w.running.again.waits(wait)", new: "wait > 0",
 		test: ". TestRunOnceWaitsForSnoozedEvents",
 	},
 	{
-		promise: "At last it plans the successors", in: "scheduler.go",
+		promise: "Last, if time is left, it plans the successors", in: "scheduler.go",
 		file: "run_once.go",
 		old:  "\t\tp.deliver(bounded, lanes),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: workers[0].planStalled}),\n\t\tp.deliver(bounded, lanes),\n\t}",
 		test: ". TestRunOncePlansStalledSeriesAfterItsDeliveries",

@@ -1,10 +1,9 @@
 // Package command is the almanac command, for hosts that build a command of their own.
 //
-// [Run] takes a command line and a [Host], and returns the exit code of the program. The
-// zero Host is the command as Almanac ships it, cmd/almanac. That command knows no handlers
-// of a host: a cancelled event has no successor until a running program plans it, and an
-// import plans birthdays and anniversaries only. With a Host these operations use the
-// host's handlers. A program of a few lines is enough:
+// [Run] takes a command line and a [Host], and returns the exit code of the program. The zero Host is the
+// command as Almanac ships it, cmd/almanac. That command knows no handlers of a host: a cancelled event
+// has no successor until a running program plans it, and an import plans birthdays and anniversaries
+// only. With a Host these operations use the host's handlers. A program of a few lines is enough:
 //
 //	func main() {
 //		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -30,8 +30,7 @@ func newProgress(out io.Writer, in *input) *progress {
 // clearLine has a terminal forget the line that it is in.
 const clearLine = "\r\x1b[K"
 
-// update shows how many rows are done, unless that was shown a moment ago. It is safe
-// for concurrent use.
+// update shows how many rows are done, unless that was shown a moment ago. It is safe for concurrent use.
 func (p *progress) update(t tally) {
 	every := 10 * time.Second
 	if p.terminal {

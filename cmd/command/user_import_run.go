@@ -156,8 +156,7 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 	}
 }
 
-// problemsOf returns all that is wrong with a row: what could not be read, and what a
-// profile may not be.
+// problemsOf returns all that is wrong with a row: what could not be read, and what a profile may not be.
 func (i *importing) problemsOf(read row) []problem {
 	if slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" }) { // nothing could be read
 		return read.problems

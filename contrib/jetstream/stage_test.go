@@ -117,7 +117,7 @@ func (s *stage) due(n int, options ...almanactest.EventOption) []almanac.Event {
 // dispatch runs a dispatcher until the returned function is called, or the test ends.
 func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
 	s.Helper()
-	// A message can be in the stream before its acknowledgement has come. A dispatcher that stops waits for it.
+	// A message can be in the stream before its acknowledgement has come. A dispatcher that stops waits for the acknowledgement.
 	options = append(append(quick(), almanac.WithDrain(patient)), options...)
 	d, err := almanacjetstream.NewDispatcher(s.settings, options...)
 	require.NoError(s, err)

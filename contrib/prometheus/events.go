@@ -98,7 +98,7 @@ func WithClassicHistograms() EventsOption {
 	return func(m *histogramMaker) { *m = histogramMaker{} }
 }
 
-// histogramMaker has what all histograms have in common.
+// histogramMaker has the options that all histograms share.
 type histogramMaker prometheus.HistogramOpts
 
 func (m histogramMaker) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {

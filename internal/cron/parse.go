@@ -13,9 +13,8 @@ const maxLength = 256
 
 // Error says what is wrong with an expression.
 type Error struct {
-	// Problems holds one clause for each bad field: its name and its first problem, with
-	// the offending text, shortened if it is long. A problem of the whole expression has a
-	// clause without a field name.
+	// Problems holds one clause for each bad field: its name and its first problem, with the offending
+	// text, shortened if it is long. A problem of the whole expression has a clause without a field name.
 	Problems []string
 }
 

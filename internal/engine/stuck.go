@@ -2,8 +2,7 @@ package engine
 
 import "time"
 
-// isStuck reports whether the item of h has not returned although its context ended at
-// least b.grace ago.
+// isStuck reports whether the item of h has not returned although its context ended at least b.grace ago.
 func (b *ledger) isStuck(h *share, now time.Time) bool {
 	ended := h.limit
 	if l := h.lease; l.isLost() && l.lost.Before(ended) {

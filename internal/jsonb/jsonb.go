@@ -169,8 +169,7 @@ func (n nesting) pass(c byte) nesting {
 	return n
 }
 
-// repeats processes a string. It reports whether the string is a member name that its
-// object has already.
+// repeats processes a string. It reports whether the string is a member name that its object has already.
 func (n nesting) repeats(word []byte) bool {
 	if len(n) == 0 || !n[len(n)-1].object || n[len(n)-1].named {
 		return false
