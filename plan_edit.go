@@ -28,8 +28,7 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 	return s.edit(ctx, id, ProfileChange{}, func(r Roster) (User, error) { return r.User, nil })
 }
 
-// edit changes a user and replans the user's pending events, in one transaction. Then it
-// notifies observers.
+// edit changes a user and replans the user's pending events, in one transaction. Then it notifies observers.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
 	var before Roster
 	var left map[Series]Occurrence

@@ -139,11 +139,10 @@ type databaseClock struct {
 	clock
 }
 
-// set updates the estimate by the time at, which the database returned to a query that
-// was sent at asked, and returns the estimate. The present time of the database is
-// between at and at plus the duration of the query. An estimate within these bounds is
-// kept, so the estimate only grows toward the true time. An estimate outside of them is
-// replaced by at: nothing was known, or a clock was changed. A zero at changes nothing.
+// set updates the estimate by the time at, which the database returned to a query that was sent at asked, and
+// returns the estimate. The present time of the database is between at and at plus the duration of the query.
+// An estimate within these bounds is kept, so the estimate only grows toward the true time. An estimate
+// outside of them is replaced by at: nothing was known, or a clock was changed. A zero at changes nothing.
 func (w *databaseClock) set(at, asked time.Time) clock {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,8 +121,7 @@ func (f *zoneFollower) isInDoubt(book ZoneBook) bool {
 	return false
 }
 
-// check compares zone rules, and updates pending events. If anew is true, it loads the
-// zone data again first.
+// check compares zone rules, and updates pending events. If anew is true, it loads the zone data again first.
 func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	var reloaded error
 	if anew {

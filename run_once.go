@@ -52,15 +52,15 @@ type RunOnceResult struct {
 	// lost, the user was deleted with [DeleteOptions].AtOnce, or the database did not
 	// answer. Unless it was deleted, such an event runs again when its lease has expired.
 	Unstored int
-	// Recovered is how many events of expired leases were released before the first
-	// claim, as after a crash.
+	// Recovered is how many events of expired leases were released before the first claim, as after a crash.
 	Recovered int
-	// CutShort names the maintenance tasks that the pass stopped, such as "plan stalled series". Each
-	// has a sixth of the time. The next pass continues. If every pass names a task, the task needs a longer Within.
+	// CutShort names the maintenance tasks that had too little time, such as "plan stalled series", which
+	// has what the deliveries leave. The next pass continues. If every pass names a task, the task needs a
+	// longer Within.
 	CutShort []string
 	// More is whether more events are due: the limit was reached, the time was over, or another
-	// transaction had events locked. Events that the pass snoozed for at most a minute count as due
-	// unless nothing has ended or failed for a minute. Another pass can start at once.
+	// transaction had events locked. Events that were snoozed for at most a minute count as due if
+	// others of them have ended or failed in the last minute. Another pass can start at once.
 	More bool
 }
 
@@ -114,6 +114,7 @@ type onePass struct {
 	working  chan struct{} // full while a claim, a search or a batch of outcomes uses the repository
 	left     int           // events that may still be claimed; guarded by working
 	renewing chan struct{} // full while a renewal uses the repository
+	end      time.Time
 
 	mu     sync.Mutex
 	held   map[uuid.UUID]bool // events that were claimed and have no stored outcome yet
@@ -160,36 +161,52 @@ func (p *onePass) count(_ context.Context, n Notice) {
 	p.running.again.note(n)
 }
 
-// again decides whether a pass waits for snoozed events. Its zero value waits for none. The passes of
-// one scheduler share it, so that each continues where the last one ended.
+// again decides whether a pass waits for snoozed events. The passes of one scheduler share it, so that
+// each continues where the last one ended.
 type again struct {
 	mu       sync.Mutex
-	until    time.Time // when the last snoozed event becomes available
-	progress time.Time // when an event ended or failed last: repeated snoozes alone do not prolong a pass
+	snoozed  map[uuid.UUID]bool // events that were snoozed briefly, and have not ended or failed
+	until    time.Time          // when the last of them becomes available
+	once     time.Time          // when the last one becomes available that was snoozed once: each is tried again
+	progress time.Time          // when one of them ended or failed last: repeated snoozes alone do not prolong a pass
 }
 
-// longestAgain is the longest snooze for which a pass waits, and how long it goes on without progress.
+// longestAgain is the longest snooze for which a pass waits, and how long progress counts.
 const longestAgain = time.Minute
 
 func (a *again) note(n Notice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch now := time.Now(); {
-	case n.Kind != EventReleased || n.Cause == AfterFailure:
+	now, id := time.Now(), n.Event.ID
+	switch snooze := n.Event.AvailableAt.Sub(n.Event.UpdatedAt); { // both by the database's clock
+	case (n.Kind != EventReleased || n.Cause == AfterFailure) && a.snoozed[id]:
+		delete(a.snoozed, id)
 		a.progress = now
-	case n.Cause == AfterSnooze:
-		if snooze := n.Event.AvailableAt.Sub(n.Event.UpdatedAt); snooze <= longestAgain { // both by the database's clock
-			a.until = later(a.until, now.Add(snooze))
+	case n.Kind == EventReleased && n.Cause == AfterSnooze && snooze <= longestAgain:
+		a.until = later(a.until, now.Add(snooze))
+		if !a.snoozed[id] {
+			a.snoozed[id], a.once = true, later(a.once, now.Add(snooze))
 		}
 	}
 }
 
-// waits reports whether a pass may wait this long for the next event.
-func (a *again) waits(wait time.Duration) bool {
+// waits reports whether a pass may wait this long for the next event, and whether one that was snoozed
+// has ended or failed lately.
+func (a *again) waits(wait time.Duration) (waits, progress bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := time.Now()
-	return now.Sub(a.progress) <= longestAgain && now.Add(wait).Before(a.until.Add(time.Second)) // the second is for roundings
+	now, end := time.Now(), a.once
+	if progress = now.Sub(a.progress) <= longestAgain; progress {
+		end = a.until
+	}
+	return now.Add(wait).Before(end.Add(time.Second)), progress // the second is for roundings
+}
+
+// forget forgets all events.
+func (a *again) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.snoozed, a.until, a.once = make(map[uuid.UUID]bool), time.Time{}, time.Time{}
 }
 
 // counted returns the result so far.
@@ -215,7 +232,8 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		return RunOnceResult{}, ErrRunning
 	}
 	defer p.running.lanes.Store(nil)
-	bounded, cancel := context.WithTimeout(ctx, p.Within)
+	p.end = time.Now().Add(p.Within)
+	bounded, cancel := context.WithDeadline(ctx, p.end)
 	defer cancel()
 	if err := p.repository.Verify(bounded); err != nil {
 		return RunOnceResult{}, err
@@ -227,12 +245,10 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		p.deliver(bounded, lanes),
 	}
 	if p.Prune && p.retention > 0 {
-		errs = append(errs, unlessOver(bounded, workers[0].prune(bounded)))
+		errs = append(errs, p.upkeep(bounded, engine.Task{Name: "prune ended events", Limit: time.Until(p.end) / 2, Do: workers[0].prune}))
 	}
 	// After the deliveries: a handler that ends the process must not keep each pass from delivering.
-	if bounded.Err() == nil {
-		errs = append(errs, p.upkeep(bounded, engine.Task{Name: "plan stalled series", Do: workers[0].planStalled}))
-	}
+	errs = append(errs, p.upkeep(bounded, engine.Task{Name: "plan stalled series", Do: workers[0].planStalled}))
 	if err := errors.Join(errs...); err != nil {
 		return p.counted(), err
 	}
@@ -243,7 +259,9 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 		}
 	}
 	result := p.counted()
-	result.More = more && err == nil
+	if result.More = more && err == nil; !result.More {
+		p.running.again.forget()
+	}
 	return result, err
 }
 
@@ -265,10 +283,10 @@ const upkeepShare = 6
 
 // upkeep runs a maintenance task of Run.
 func (p *onePass) upkeep(ctx context.Context, task engine.Task) error {
-	share, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
+	share, cancel := context.WithTimeout(ctx, cmp.Or(task.Limit, p.Within/upkeepShare))
 	defer cancel()
 	err := unlessOver(share, task.Do(share))
-	if share.Err() != nil {
+	if errors.Is(share.Err(), context.DeadlineExceeded) {
 		p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.Name)
 		p.mu.Lock()
 		p.result.CutShort = append(p.result.CutShort, task.Name)
@@ -312,7 +330,10 @@ func (p *onePass) engine(w *worker) *machine {
 	})
 	until := exclusive(p.working, func(ctx context.Context, due *bool) (wait time.Duration, err error) {
 		if p.left > 0 {
-			wait, *due, err = w.untilAllowedIfDue(ctx)
+			wait, *due, err = w.untilAllowedIfDue(ctx, func(wait time.Duration) bool { // leaves the tasks after it their time
+				waits, _ := p.running.again.waits(wait)
+				return waits && time.Now().Add(wait+p.Within/upkeepShare).Before(p.end)
+			})
 		}
 		return wait, err
 	})
@@ -340,12 +361,12 @@ func exclusive[A, R any](slot chan struct{}, f func(context.Context, A) (R, erro
 
 // untilAllowedIfDue reports whether an event is due, or is snoozed so briefly that the pass waits. It also
 // returns how long it is until the event is due and its type's rate allows it.
-func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, error) {
+func (w *worker) untilAllowedIfDue(ctx context.Context, waits func(time.Duration) bool) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
 	}
 	wait, known, err := w.look(ctx)
-	if err != nil || !known || wait > 0 && !w.running.again.waits(wait) {
+	if err != nil || !known || wait > 0 && !waits(wait) {
 		return 0, false, err
 	}
 	return max(wait, w.untilAllowed(time.Now())), true, nil
@@ -360,5 +381,6 @@ func (p *onePass) more(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.lease/6)
 	defer cancel()
 	wait, known, err := p.repository.Until(ctx, types, time.Time{})
-	return known && (wait <= 0 || p.running.again.waits(wait)), err
+	waits, progress := p.running.again.waits(wait)
+	return known && (wait <= 0 || waits && progress), err
 }

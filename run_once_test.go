@@ -708,7 +708,7 @@ func TestRunOnceCountsOutcomesThatAreNotStored(t *testing.T) {
 		did, err := w.scheduler(t, h).RunOnce(t.Context(), almanac.RunOnceOptions{Within: 5 * time.Second})
 
 		require.ErrorContains(t, err, "results given up: 1")
-		require.Equal(t, almanac.RunOnceResult{Claimed: 1, Unstored: 1}, did)
+		require.Equal(t, almanac.RunOnceResult{Claimed: 1, Unstored: 1, CutShort: []string{"plan stalled series"}}, did)
 	})
 }
 
@@ -727,14 +727,15 @@ func TestRunOnceWaitsForSnoozedEvents(t *testing.T) {
 		"for moments":            {events: 5, snooze: 5 * time.Second, within: time.Hour, completes: true, completed: 5, lasts: 20 * time.Second},
 		"for a minute":           {events: 3, snooze: time.Minute, within: time.Hour, completes: true, completed: 3, lasts: 2 * time.Minute},
 		"for longer":             {events: 3, snooze: 61 * time.Second, within: time.Hour, completes: true, completed: 1},
-		"until the time is over": {events: 5, snooze: 5 * time.Second, within: 12 * time.Second, completes: true, completed: 3, more: true, lasts: 12 * time.Second},
-		"over and over":          {events: 2, snooze: 5 * time.Second, within: time.Hour},
+		"until the time is over": {events: 5, snooze: 5 * time.Second, within: 20 * time.Second, completes: true, completed: 4, more: true, lasts: 15 * time.Second},
+		"over and over":          {events: 2, snooze: 5 * time.Second, within: time.Hour, lasts: 5 * time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := openOn(almanactest.NewRepository(nil))
+				store := &plansLast{Repository: almanactest.NewRepository(nil), receiver: new(receiver)}
+				w := openOn(store)
 				var mu sync.Mutex
 				next := time.Now()
 				h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
@@ -755,6 +756,7 @@ func TestRunOnceWaitsForSnoozedEvents(t *testing.T) {
 
 				require.Equal(t, tt.completed, did.Completed)
 				require.Equal(t, tt.more, did.More)
+				require.Len(t, store.before, 1, "there is time to plan stalled series")
 				require.Equal(t, tt.lasts, time.Since(began).Truncate(time.Second))
 				if tt.more {
 					require.Equal(t, tt.events-tt.completed, w.once(t, s, almanac.RunOnceOptions{Within: tt.within}).Completed)

@@ -78,17 +78,16 @@ type Runner interface {
 	// [ErrOutdated]. A newer schema is no error. While the repository is silent, Run waits.
 	Run(ctx context.Context) error
 
-	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function
-	// service starts. It releases the events of expired leases and compares zone rules. Then it claims
-	// and executes due events until no event is due, the limit is reached, or the time of the pass is
-	// over. Last, if time is left, it plans the successors that other programs left to this one (see
-	// [CancelResult]), and delivers those that are due.
-	// It returns how many events had which outcome. When ctx ends, the pass ends as Run does:
-	// deliveries that finish within [WithDrain] are stored, and the other events are released.
+	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function service
+	// starts. It releases the events of expired leases and compares zone rules. Then it claims and executes
+	// due events until no event is due, the limit is reached, or the time of the pass is over. Last, if time
+	// is left, it plans the successors that other programs left to this one (see [CancelResult]), and
+	// delivers those that are due. It returns how many events had which outcome. When ctx ends, the pass ends
+	// as Run does: deliveries that finish within [WithDrain] are stored, and the other events are released.
 	//
 	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
-	// other events still run. The pass waits for events that it snoozed for at most a minute. It stops
-	// waiting when no event has ended or failed for a minute. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
+	// other events still run. The pass tries an event once more that it snoozed for at most a minute, and
+	// goes on so while such events end or fail. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
 	// uses at most two connections at a time, and works with one. It does not listen for hints and
 	// does not look ahead. Any number of passes and of Runs can use one database.
 	//
@@ -172,20 +171,18 @@ type Planner interface {
 	// The error is an [*UnsupportedEventTypeError] if the type has no handler.
 	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
 
-	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.
-	// The event has no successor, unless its handler is a [Follower]. If the instant has
-	// passed, the event is due at once. On a scheduler that is bound to a transaction of
-	// the host, the event is part of that transaction.
+	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time. The event has no
+	// successor, unless its handler is a [Follower]. If the instant has passed, the event is due at once. On
+	// a scheduler that is bound to a transaction of the host, the event is part of that transaction.
 	//
 	// The key names the event among the events of the user and the type, permanently. A
 	// repeated call with the same options returns the stored event, whatever its status,
 	// and changes nothing. Concurrent calls store one event. To move an event or to
 	// change its payload, cancel it and schedule another event with another key.
 	//
-	// Later edits of the user leave the wall time and the policies unchanged. The event
-	// follows the user to another zone only with FollowUser. A payload from the options
-	// stays; a payload that the handler made is made again. A change of zone rules moves
-	// the event like any other. Deleting the user deletes the event.
+	// Later edits of the user leave the wall time and the policies unchanged. The event follows the user to
+	// another zone only with FollowUser. A payload from the options stays; a payload that the handler made is
+	// made again. A change of zone rules moves the event like any other. Deleting the user deletes the event.
 	//
 	// The error is a [*ValidationError] that names each invalid option, or says that the user has
 	// 10,000 open events, which each edit of a user reads. It is an [*UnsupportedEventTypeError] if
@@ -237,12 +234,11 @@ type Operator interface {
 	// policy rejects its wall time. Then [CancelOptions].EndSeries cancels the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
 
-	// RunNow makes a pending event due at once. If the event is delayed before another
-	// attempt, RunNow makes it available at once. Its identity and its idempotency key
-	// stay, and the series continues from the next occurrence. In the user's quiet hours (see
-	// [WithQuietHours]) the event becomes due at their end, unless [ForceOptions].Force is
-	// set. Until the event is claimed, an edit that changes its occurrence or the user's zone
-	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
+	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes
+	// it available at once. Its identity and its idempotency key stay, and the series continues from the next
+	// occurrence. In the user's quiet hours (see [WithQuietHours]) the event becomes due at their end, unless
+	// [ForceOptions].Force is set. Until the event is claimed, an edit that changes its occurrence or the
+	// user's zone moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
 	RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see [Event.Requeue]),
@@ -299,7 +295,7 @@ func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler
 	if err := s.check(r, registry); err != nil {
 		return nil, err
 	}
-	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12))}, zones: new(atomic.Pointer[zoneView])}, nil
+	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12)), again: again{snoozed: make(map[uuid.UUID]bool)}}, zones: new(atomic.Pointer[zoneView])}, nil
 }
 
 type scheduler struct {

@@ -95,16 +95,14 @@ type backfillPage struct {
 	err     error
 }
 
-// startPage processes a page in a goroutine, so that the next page can be planned while this
-// page is stored.
+// startPage processes a page in a goroutine, so that the next page can be planned while this page is stored.
 func (s *scheduler) startPage(ctx context.Context, h EventHandler, page Page) *backfillPage {
 	p := &backfillPage{next: make(chan Cursor, 1), ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
 		var once sync.Once
 		p.refused, p.added, p.err = s.backfill(ctx, h, page, func(users []UserSeries) {
-			// If users are missing because they are locked, only the result says where the
-			// next page begins.
+			// If users are missing because they are locked, only the result says where the next page begins.
 			if len(users) == page.Limit {
 				once.Do(func() { p.next <- Cursor(users[len(users)-1].User.ID.String()) })
 			}

@@ -247,9 +247,8 @@ func (e *creation) store(ctx context.Context, b batch) error {
 // errNotStored marks a user whom a failed call did not store.
 var errNotStored = errors.New("almanac: not stored")
 
-// storeOrLookUp stores a batch. After an error it looks up which users are stored,
-// because the transaction may have been committed although the answer was lost. So the
-// counts and notices match the database.
+// storeOrLookUp stores a batch. After an error it looks up which users are stored, because the transaction
+// may have been committed although the answer was lost. So the counts and notices match the database.
 func (e *creation) storeOrLookUp(ctx context.Context, users []UserWithEvents, now time.Time) ([]CreateUserResult, error) {
 	stored, err := e.repository.CreateUsers(ctx, users)
 	if err == nil {

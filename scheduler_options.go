@@ -58,11 +58,10 @@ func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d 
 // WithPoll sets the longest time that Run sleeps before it queries the database again. It
 // must be positive. The default is one second.
 //
-// A long poll does not delay the events that Run knows of, because Run wakes up for the
-// next one. It can delay an event that another process stores for an earlier instant, if
-// Run receives no hint of the event (see [Repository].Listen). Package postgres sends hints of
-// events that are due in less than a minute, which is enough for polls of up to 50
-// seconds. For an event that is overdue when it is stored, see [WithSweep].
+// A long poll does not delay the events that Run knows of, because Run wakes up for the next one. It can
+// delay an event that another process stores for an earlier instant, if Run receives no hint of the event
+// (see [Repository].Listen). Package postgres sends hints of events that are due in less than a minute, which
+// is enough for polls of up to 50 seconds. For an event that is overdue when it is stored, see [WithSweep].
 func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
 
 // WithLookAhead sets how long before their instants Run claims events. At the instant,
@@ -76,10 +75,9 @@ func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } 
 // claim ahead (see [ClaimRepository].Confirm) behaves as with zero.
 func WithLookAhead(d time.Duration) Option { return func(s *settings) { s.lookAhead = d } }
 
-// WithSweep sets how often Run looks for expired leases, and how often a claim searches
-// from the beginning instead of from where the last claim ended. It must be positive. The
-// default is five seconds. The sweep also bounds how late an event can be when another
-// process stores it already overdue, or had its row locked.
+// WithSweep sets how often Run looks for expired leases, and how often a claim searches from the beginning
+// instead of from where the last claim ended. It must be positive. The default is five seconds. The sweep
+// also bounds how late an event can be when another process stores it already overdue, or had its row locked.
 func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d } }
 
 // WithMissedGrace sets how long an event must have been ready to count as missed. It must
@@ -119,12 +117,11 @@ func WithLimit(eventType string, l Limit) Option {
 	return func(s *settings) { s.limits[eventType] = l }
 }
 
-// WithMiddleware wraps every delivery, for example to measure, to trace or to refuse deliveries. So
-// a host adds steps around deliveries by functions, and derives no handler from a base type. A
-// middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor]. Its result
-// must behave as a Deliverer must. It is called once for each event type when Run starts.
-// [ErrorType] classifies what next returned. The first middleware is the outermost: it sees a
-// delivery first, and the delivery's error last.
+// WithMiddleware wraps every delivery, for example to measure, to trace or to refuse deliveries. So a host
+// adds steps around deliveries by functions, and derives no handler from a base type. A middleware wraps the
+// [Deliverer] of a channel, or a handler that is an [Executor]. Its result must behave as a Deliverer must.
+// It is called once for each event type when Run starts. [ErrorType] classifies what next returned. The first
+// middleware is the outermost: it sees a delivery first, and the delivery's error last.
 func WithMiddleware(around ...func(next Deliverer) Deliverer) Option {
 	return func(s *settings) { s.middleware = append(s.middleware, around...) }
 }
@@ -162,18 +159,16 @@ func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = lo
 // greeted every year.
 func WithOptionalProfile() Option { return func(s *settings) { s.optional = true } }
 
-// WithQuietHours sets the hours in which late events are not delivered to a user, by
-// clocks in the user's present zone. The default is none, and so is nil. An event is late
-// if an attempt at it has failed. It is also late if it begins later after its instant than
-// [WithMissedGrace] allows, as after a downtime. In the quiet hours, Run postpones it to
-// their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
+// WithQuietHours sets the hours in which late events are not delivered to a user, by clocks in the user's
+// present zone. The default is none, and so is nil. An event is late if an attempt at it has failed. It is
+// also late if it begins later after its instant than [WithMissedGrace] allows, as after a downtime. In the
+// quiet hours, Run postpones it to their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
-// An event that is on time is delivered at its instant, whatever the hour: a user who chose
-// 06:00 gets it at 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan
-// outside of the quiet hours too, set the field Quiet of a ready-made handler, or wrap a
-// recurrence in [calendar.Outside]. An event that [Operator].RunNow makes due in the quiet hours
-// becomes due at their end, unless it is forced. The events of a handler that overrides
-// opt-outs, and those that were requeued by force, are never postponed.
+// An event that is on time is delivered at its instant, whatever the hour: a user who chose 06:00 gets it at
+// 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan outside of the quiet hours too,
+// set the field Quiet of a ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
+// [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is forced. The events of
+// a handler that overrides opt-outs, and those that were requeued by force, are never postponed.
 //
 // Give the same quiet hours to every program that delivers events, makes them due or edits
 // users. Run stores them, and logs a warning if another program stored others (see [Setting]).

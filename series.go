@@ -22,9 +22,8 @@ import (
 // for each reminder of the user. Each series has one open event, independently of the
 // others. So several events can be due at the same instant.
 type MultiSeries interface {
-	// Series returns the names of the user's present series. Each name has 1 to 50 bytes
-	// and occurs once. The next edit or reschedule of the user removes the pending events
-	// of series that are no longer returned.
+	// Series returns the names of the user's present series. Each name has 1 to 50 bytes and occurs once. The
+	// next edit or reschedule of the user removes the pending events of series that are no longer returned.
 	Series(u User) ([]string, error)
 
 	// NextIn is [EventHandler].Next for one series. Occurrence keys need to grow only
@@ -277,8 +276,7 @@ type Origin struct {
 	// From is the id of the event that a follow-up follows, or that a requeued event
 	// repeats. It is zero for the other kinds.
 	From uuid.UUID
-	// FollowsUser is true for a scheduled event that keeps its wall time when its user
-	// moves to another zone.
+	// FollowsUser is true for a scheduled event that keeps its wall time when its user moves to another zone.
 	FollowsUser bool
 	// PayloadMade is true for a scheduled event whose payload the handler makes.
 	PayloadMade bool
@@ -314,9 +312,8 @@ func (e Event) nominal() calendar.WallTime {
 	return nominalOf(calendar.Occurrence{Nominal: e.Nominal, Wall: e.Wall})
 }
 
-// UsedKeys says which occurrences of a series are used: the last one of each unit of keys,
-// in the order of the units. A series has several units only after its rule changed. The
-// methods are safe for concurrent use.
+// UsedKeys says which occurrences of a series are used: the last one of each unit of keys, in the order of
+// the units. A series has several units only after its rule changed. The methods are safe for concurrent use.
 type UsedKeys []UsedKey
 
 // Of returns the used key of a unit, and reports false if there is none.

@@ -395,7 +395,7 @@ var claims = []mutation{
 	{
 		promise: "`CutShort` names maintenance tasks that had too little time", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "p.Within/upkeepShare)\n\tdefer", new: "p.Within)\n\tdefer",
+		old:  "cmp.Or(task.Limit, p.Within/upkeepShare)", new: "p.Within",
 		test: ". TestRunOnceDeliversThoughMaintenanceTakesLong",
 	},
 }

@@ -227,11 +227,11 @@ var runs = []mutation{
 	{
 		promise: "A pass waits for events that it snoozed for\n  at most a minute", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "wait > 0 && !w.running.again.waits(wait)", new: "wait > 0",
+		old:  "wait > 0 && !waits(wait)", new: "wait > 0",
 		test: ". TestRunOnceWaitsForSnoozedEvents",
 	},
 	{
-		promise: "Last, if time is left, it plans the successors", in: "scheduler.go",
+		promise: "it plans the successors that other programs left to this one (see [CancelResult])", in: "scheduler.go",
 		file: "run_once.go",
 		old:  "\t\tp.deliver(bounded, lanes),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: workers[0].planStalled}),\n\t\tp.deliver(bounded, lanes),\n\t}",
 		test: ". TestRunOncePlansStalledSeriesAfterItsDeliveries",
