@@ -289,11 +289,11 @@ func executionOf(h EventHandler) Execution {
 
 func (x Execution) check() error {
 	var errs []error
-	if x.AttemptTimeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout of %v is negative", x.AttemptTimeout))
+	if isShort(x.AttemptTimeout) {
+		errs = append(errs, fmt.Errorf("timeout of %v is under a microsecond", x.AttemptTimeout))
 	}
-	if x.CatchUpPolicy.SkipOlder < 0 {
-		errs = append(errs, fmt.Errorf("catch-up age of %v is negative", x.CatchUpPolicy.SkipOlder))
+	if isShort(x.CatchUpPolicy.SkipOlder) {
+		errs = append(errs, fmt.Errorf("catch-up age of %v is under a microsecond", x.CatchUpPolicy.SkipOlder))
 	}
 	if x.Spread < 0 || x.Spread > maxSpread {
 		errs = append(errs, fmt.Errorf("spread of %v is not between 0 and %v", x.Spread, maxSpread))

@@ -372,7 +372,7 @@ func TestRunOncePrunesOnRequest(t *testing.T) {
 			w, r := openOn(repository(t)), new(receiver)
 			h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
 			storeEvent(t, w.store, h)
-			s := w.scheduler(t, h, almanac.WithRetention(time.Nanosecond))
+			s := w.scheduler(t, h, almanac.WithRetention(time.Microsecond))
 
 			w.once(t, s, almanac.RunOnceOptions{})
 			require.Len(t, w.all(t), 1)
@@ -397,7 +397,7 @@ func TestRunOncePrunesAfterAnotherTaskFailed(t *testing.T) {
 	h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
 	storeEvent(t, w.store, h)
 
-	_, err := w.scheduler(t, h, almanac.WithRetention(time.Nanosecond)).RunOnce(t.Context(), almanac.RunOnceOptions{Prune: true})
+	_, err := w.scheduler(t, h, almanac.WithRetention(time.Microsecond)).RunOnce(t.Context(), almanac.RunOnceOptions{Prune: true})
 
 	require.ErrorIs(t, err, errBusy)
 	require.Empty(t, w.all(t))

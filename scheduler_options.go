@@ -98,9 +98,12 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
 
 // WithRetention lets Run delete events that ended longer ago than d, in small steps, once
-// an hour. It must not be negative. The default is zero, which keeps all events. Used
-// occurrence keys are kept after a deletion, so no occurrence is repeated.
+// an hour. It must not be under a microsecond, as a number without a unit is. The default is zero, which
+// keeps all events. Used occurrence keys are kept after a deletion, so no occurrence is repeated.
 func WithRetention(d time.Duration) Option { return func(s *settings) { s.retention = d } }
+
+// isShort reports whether a duration that may be zero is negative, or a number without a unit.
+func isShort(d time.Duration) bool { return d != 0 && d < time.Microsecond }
 
 // WithChecks adds checks to the validation chain that each event passes before it is
 // delivered. An event that a check refuses is FAILED, with the refusal as its reason, and
@@ -234,7 +237,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
 	refuse(s.crashes < 1, "crash limit of %d, not 1 or more", s.crashes)
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
-	refuse(s.retention < 0, "retention of %v is negative", s.retention)
+	refuse(isShort(s.retention), "retention of %v is under a microsecond", s.retention)
 	refuse(s.log == nil, "logger is nil")
 	if s.quiet != nil {
 		q, err := guarded(unbound(), "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })

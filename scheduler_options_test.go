@@ -47,7 +47,7 @@ func optionCases() map[string]optionCase {
 		"WithMissedGrace": {almanac.WithMissedGrace(0), almanac.WithMissedGrace(-1), "missed grace of -1ns is negative"},
 		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0, not 1 or more"},
 		"WithZoneCheck":   {almanac.WithZoneCheck(1), almanac.WithZoneCheck(0), "zone check of 0s is not positive"},
-		"WithRetention":   {almanac.WithRetention(0), almanac.WithRetention(-1), "retention of -1ns is negative"},
+		"WithRetention":   {almanac.WithRetention(0), almanac.WithRetention(30), "retention of 30ns is under a microsecond"},
 		"WithChecks":      {almanac.WithChecks(pass), almanac.WithChecks(pass, nil), "check 1 is nil"},
 		"WithLimit":       {nil, almanac.WithLimit("NONE", almanac.Limit{}), `limit for event type "NONE", which has no handler`},
 		"WithMiddleware":  {almanac.WithMiddleware(), almanac.WithMiddleware(nil), "middleware 0 is nil"},

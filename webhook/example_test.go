@@ -110,7 +110,7 @@ func ExampleOption() {
 	_, err := webhook.New("https://example.com/hook", webhook.WithConcurrency(-1), webhook.WithTimeout(0))
 	fmt.Println(err)
 	// Output:
-	// webhook: timeout of 0s is not positive
+	// webhook: timeout of 0s is under a microsecond
 	// webhook: concurrency is negative
 }
 

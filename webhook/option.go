@@ -103,7 +103,7 @@ func (s settings) check(target string) ([]key, error) {
 		}
 	}
 	errs = append(errs, s.checkURL(target))
-	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
+	refuse(s.timeout < time.Microsecond, "timeout of %v is under a microsecond", s.timeout)
 	refuse(s.bulkhead != nil && s.bulkhead.most < 0, "concurrency is negative")
 	refuse(s.log == nil, "logger is nil")
 	refuse(slices.Contains(s.ports, 0), "port 0 cannot be allowed: it is not a port")
