@@ -254,6 +254,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	}
 	more, err := p.more(ctx)
 	if more && err == nil && bounded.Err() == nil { // such as events of series that were planned
+		p.running.wake()
 		if err = p.deliver(bounded, lanes); err == nil {
 			more, err = p.more(ctx)
 		}
