@@ -38,7 +38,7 @@ type semaphore struct {
 	deliveries int           // under way or waiting
 	took       time.Duration // average duration of a delivery; zero until one has ended
 	free       time.Time     // when the receiver can take one more event that was turned away
-	since      time.Time     // when it was busy first
+	since      time.Time     // when the first delivery has joined
 }
 
 // enter waits until another delivery to a receiver may start. On success, the caller calls leave when
@@ -102,8 +102,8 @@ func (b *bulkhead) turnAway(at *semaphore) time.Duration {
 }
 
 // join returns the semaphore of a receiver, and how long a delivery may wait there. The first b.most that
-// wait have no limit. Others may wait for a second, if a place is expected by then. While nothing is known
-// of the receiver, that is the first second after it was busy first.
+// wait have no limit. Others may wait for a second, if their expected wait is shorter. While nothing is known
+// of the receiver, they may wait until a second after its first delivery has joined.
 func (b *bulkhead) join(receiver string) (at *semaphore, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
