@@ -31,7 +31,9 @@ func (s *stress) check() {
 	log, err := s.Cluster.Log()
 	require.NoError(s, err)
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "ERROR:") && !strings.Contains(line, "due to lock timeout") || strings.Contains(line, "PANIC:") {
+		// On a busy machine a worker gives a call up, and the server cancels its statement.
+		tolerated := strings.Contains(line, "due to lock timeout") || strings.Contains(line, "due to user request")
+		if strings.Contains(line, "ERROR:") && !tolerated || strings.Contains(line, "PANIC:") {
 			s.Errorf("the server says: %s", line)
 		}
 	}
