@@ -248,6 +248,7 @@ func TestEveryEndOfADeliveryStartsTheNext(t *testing.T) {
 		defer now.Add(-1)
 		for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
+		time.Sleep(time.Millisecond) // others come meanwhile
 		switch turn.Add(1) % 3 {
 		case 0:
 			w.WriteHeader(http.StatusGone)
@@ -259,8 +260,8 @@ func TestEveryEndOfADeliveryStartsTheNext(t *testing.T) {
 	for i := range by {
 		by[i] = deliverer(t, fmt.Sprintf("%s/%d", r.URL, i), bound)
 	}
-	for range 5 {
-		results, _ := deliverMany(t, 60, by...)
+	for range 50 {
+		results, _ := deliverMany(t, 6, by...) // more may wait for a second only, which a busy machine exceeds
 		require.Zero(t, busy(results))
 	}
 	require.LessOrEqual(t, most.Load(), int32(3))
