@@ -2,11 +2,13 @@ package httpapi_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,11 +83,13 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 			s := open(t)
 			client := start(t, s.handler, tt.off)
 			_, err := io.WriteString(client, tt.says)
-			require.NoError(t, err)
+			if err == nil {
+				_, err = io.Copy(io.Discard, client)
+			}
 
-			_, err = io.Copy(io.Discard, client)
-
-			require.NoError(t, err, "the server did not hang up")
+			// On a busy machine, the time can be over before the server has read anything.
+			hungUp := err == nil || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+			require.True(t, hungUp, "the server did not hang up: %v", err)
 			s.nothing()
 		})
 	}
