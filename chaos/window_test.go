@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -184,6 +185,20 @@ func holding(r *chaos.Run, worker *chaos.Process) {
 	}
 }
 
+// killHolding kills a worker while it holds something that is due in a moment.
+func killHolding(r *chaos.Run, worker *chaos.Process) {
+	r.Helper()
+	for held := 0; held == 0; {
+		holding(r, worker)
+		require.NoError(r, worker.Signal(syscall.SIGSTOP)) // or it may have ended all of it by now
+		require.NoError(r, r.Pool().QueryRow(r.Context(), heldBy, strconv.Itoa(worker.PID())).Scan(&held))
+		if held == 0 {
+			require.NoError(r, worker.Signal(syscall.SIGCONT))
+		}
+	}
+	r.Kill(worker)
+}
+
 // Users move away and back, turn out to be born on another day, change their name or
 // are deleted while workers hold what begins for them in a moment, and one of the
 // workers dies. What was committed before an instant holds from it on.
@@ -210,8 +225,7 @@ func TestEditsInTheWindow(t *testing.T) {
 			waitForTheSecond(time.Duration(w.Random.IntN(400)-100) * time.Millisecond)
 			w.part(id)
 			if i == beside/2 {
-				holding(w.Run, victim)
-				w.Kill(victim)
+				killHolding(w.Run, victim)
 				w.Work("new", ahead)
 			}
 		}
