@@ -202,6 +202,7 @@ func (l *lifetime) work() error {
 		var err error
 		busy, err = l.repository.Count(l.ctx, almanac.Or{almanac.Ready{}, almanac.InStatus(almanac.Processing)})
 		require.NoError(l, err)
+		time.Sleep(100 * time.Microsecond)
 	}
 	stop()
 	return <-ended

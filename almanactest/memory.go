@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,6 +37,45 @@ type state struct {
 	pauses map[string]time.Time             // since when, by event type
 	shared map[string]almanac.Setting       // by name
 	pruned time.Time                        // events due before it may have been pruned
+	undo   undo
+}
+
+// undo puts back what a transaction has changed in the maps.
+type undo []func()
+
+func set[K comparable, V any](u *undo, in map[K]V, key K, value V) {
+	keep(u, in, key)
+	in[key] = value
+}
+
+func remove[K comparable, V any](u *undo, from map[K]V, key K) {
+	keep(u, from, key)
+	delete(from, key)
+}
+
+func removeFunc[K comparable, V any](u *undo, from map[K]V, match func(K, V) bool) {
+	for key, value := range from {
+		if match(key, value) {
+			remove(u, from, key)
+		}
+	}
+}
+
+func keep[K comparable, V any](u *undo, in map[K]V, key K) {
+	was, had := in[key]
+	*u = append(*u, func() {
+		if delete(in, key); had {
+			in[key] = was
+		}
+	})
+}
+
+// rollBack returns to an earlier state of the same transaction.
+func (s *state) rollBack(to state) {
+	for _, undo := range slices.Backward(s.undo[len(to.undo):]) {
+		undo()
+	}
+	*s = to
 }
 
 // series is one of the series of a user.
@@ -106,24 +144,16 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, done := r.state.cloned(), false
+	r.undo = nil
+	before, done := r.state, false
 	defer func() {
 		if !done { // an error, or a panic of the caller's function
-			r.state = before
+			r.rollBack(before)
 		}
 	}()
 	err := operation(r.now())
 	done = err == nil
 	return err
-}
-
-// cloned returns a copy that shares nothing that is modified in place.
-func (s state) cloned() state {
-	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
-	s.due = maps.Clone(s.due)
-	s.used, s.waits, s.pauses = maps.Clone(s.used), maps.Clone(s.waits), maps.Clone(s.pauses)
-	s.shared = maps.Clone(s.shared)
-	return s
 }
 
 // read runs an operation that changes nothing.

@@ -81,12 +81,12 @@ func (r *Repository) LeaseEach(ctx context.Context, events []almanac.Event, owne
 				continue
 			}
 			token, stored, old := uuid.New(), r.events[e.ID], r.leases[e.LeaseToken]
-			r.leases[token] = lease{
+			set(&r.undo, r.leases, token, lease{
 				owner: owner, program: old.program, zoneData: old.zoneData,
 				claimed: now, expires: now.Add(term), ahead: old.ahead, ids: []uuid.UUID{e.ID},
-			}
+			})
 			old.ids = slices.DeleteFunc(slices.Clone(old.ids), func(id uuid.UUID) bool { return id == e.ID })
-			r.leases[e.LeaseToken] = old
+			set(&r.undo, r.leases, e.LeaseToken, old)
 			stored.LeaseToken = token
 			leased.Events = append(leased.Events, copied(r.put(stored, now)))
 			if u, err := r.visible(e.UserID); err == nil {

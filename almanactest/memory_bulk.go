@@ -68,7 +68,7 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 // insertPlanned stores the events that were planned for many users. It stores no event of a user who
 // has one that cannot be stored, and returns why.
 func (r *Repository) insertPlanned(events []almanac.Event, now time.Time) (stored []almanac.Event, refused map[uuid.UUID]error) {
-	before := r.state.cloned()
+	before := r.state
 	refused = make(map[uuid.UUID]error)
 	for i := 0; i < len(events); i++ {
 		if refused[events[i].UserID] != nil {
@@ -78,7 +78,8 @@ func (r *Repository) insertPlanned(events []almanac.Event, now time.Time) (store
 		switch {
 		case err != nil:
 			refused[events[i].UserID] = err
-			r.state, stored, i = before.cloned(), nil, -1 // again, without the user
+			r.rollBack(before)
+			stored, i = nil, -1 // again, without the user
 		case inserted:
 			stored = append(stored, e)
 		}
@@ -186,13 +187,13 @@ func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page a
 		stored, refused := r.insertPlanned(events, now)
 		again = slices.DeleteFunc(again, func(s almanac.StalledSeries) bool { return refused[s.UserID] != nil })
 		for _, s := range due {
-			delete(r.waits, series{s.UserID, s.Series})
+			remove(&r.undo, r.waits, series{s.UserID, s.Series})
 			if err := refused[s.UserID]; err != nil {
 				again = append(again, s.Again(err, now))
 			}
 		}
 		for _, s := range again {
-			r.waits[series{s.UserID, s.Series}] = s
+			set(&r.undo, r.waits, series{s.UserID, s.Series}, s)
 		}
 		added.Events, added.Stalled = stored, again
 		return nil

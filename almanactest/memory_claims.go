@@ -66,7 +66,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			held.ids = append(held.ids, e.ID)
 		}
 		if len(held.ids) > 0 {
-			r.leases[request.Token] = held
+			set(&r.undo, r.leases, request.Token, held)
 		}
 		slices.SortFunc(claim.Events, func(a, b almanac.Event) int {
 			return cmp.Or(a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
@@ -87,7 +87,7 @@ func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Du
 					l.claimed = now
 				}
 				l.expires = now.Add(term)
-				r.leases[token] = l
+				set(&r.undo, r.leases, token, l)
 				held = append(held, token)
 			}
 		}
@@ -124,7 +124,7 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit, shared int) (rel
 					events[i].CrashCount = was
 					e = r.events[e.ID]
 					e.CrashCount = was
-					r.events[e.ID] = e
+					set(&r.undo, r.events, e.ID, e)
 				}
 			}
 			released = append(released, events...)
@@ -146,7 +146,7 @@ func (r *Repository) TryAlone(ctx context.Context, e almanac.Event) error {
 		}
 		l := r.leases[e.LeaseToken]
 		l.alone = e.ID
-		r.leases[e.LeaseToken] = l
+		set(&r.undo, r.leases, e.LeaseToken, l)
 		return nil
 	})
 }
@@ -157,7 +157,7 @@ func (s *state) moveEarlyLeases(now time.Time) {
 	for token, l := range s.leases {
 		if l.claimed.After(now) {
 			l.claimed, l.expires = now, now.Add(l.expires.Sub(l.claimed))
-			s.leases[token] = l
+			set(&s.undo, s.leases, token, l)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (s *state) holds(token uuid.UUID) bool {
 // endLease ends a lease that holds no event.
 func (s *state) endLease(token uuid.UUID) {
 	if !s.holds(token) {
-		delete(s.leases, token)
+		remove(&s.undo, s.leases, token)
 	}
 }
 
@@ -315,7 +315,7 @@ func (s *state) succeed(result *almanac.SettleResult, one almanac.Settlement, u 
 func (s *state) stall(result *almanac.SettleResult, err error, now time.Time) {
 	is := result.Event.Stalled(err, now)
 	result.PlanErr, result.Stalled = err, &is
-	s.waits[seriesOf(result.Event)] = is
+	set(&s.undo, s.waits, seriesOf(result.Event), is)
 }
 
 // follow stores the follow-ups of an event that has ended.
@@ -337,9 +337,10 @@ func (s *state) follow(result *almanac.SettleResult, one almanac.Settlement, u a
 // Until returns how long it is until the next event can be claimed.
 func (r *Repository) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		for _, e := range r.matching(pending(r.unpaused(types))) {
+		isPending, from := pending(r.unpaused(types)), since(mark, now)
+		for _, e := range r.events {
 			left := e.AvailableAt.Sub(now)
-			if !e.AvailableAt.Before(since(mark, now)) && (!known || left < wait) {
+			if isPending(e) && !e.AvailableAt.Before(from) && (!known || left < wait) {
 				wait, known = left, true
 			}
 		}

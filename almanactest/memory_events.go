@@ -60,7 +60,11 @@ func inOrder(order almanac.Order, a, b almanac.Event) int {
 // Count returns how many events match spec.
 func (r *Repository) Count(ctx context.Context, spec almanac.Spec) (n int, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		n = len(r.matching(func(e almanac.Event) bool { return matches(spec, e, now) }))
+		for _, e := range r.events {
+			if matches(spec, e, now) {
+				n++
+			}
+		}
 		return nil
 	})
 	return n, err
@@ -103,7 +107,7 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		}
 		stored = r.put(e, now)
 		if e.Status == almanac.Processing {
-			r.leases[e.LeaseToken] = lease{owner: "update", claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}}
+			set(&r.undo, r.leases, e.LeaseToken, lease{owner: "update", claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}})
 		}
 		r.endLease(was.LeaseToken)
 		return nil

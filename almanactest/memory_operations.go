@@ -34,7 +34,7 @@ func (r *Repository) Requeued(ctx context.Context, events []almanac.Event) (requ
 func (r *Repository) Pause(ctx context.Context, eventType string) error {
 	return r.transact(ctx, func(now time.Time) error {
 		if _, already := r.pauses[eventType]; !already {
-			r.pauses[eventType] = now
+			set(&r.undo, r.pauses, eventType, now)
 		}
 		return nil
 	})
@@ -43,7 +43,7 @@ func (r *Repository) Pause(ctx context.Context, eventType string) error {
 // Resume resumes a type of event.
 func (r *Repository) Resume(ctx context.Context, eventType string) error {
 	return r.transact(ctx, func(time.Time) error {
-		delete(r.pauses, eventType)
+		remove(&r.undo, r.pauses, eventType)
 		return nil
 	})
 }
@@ -64,7 +64,7 @@ func (r *Repository) PutSetting(ctx context.Context, setting almanac.Setting) er
 	return r.transact(ctx, func(now time.Time) error {
 		if is, known := r.shared[setting.Name]; !known || is.Value != setting.Value {
 			setting.Since = now
-			r.shared[setting.Name] = setting
+			set(&r.undo, r.shared, setting.Name, setting)
 		}
 		return nil
 	})
@@ -107,8 +107,8 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 		next = found.Next
 		for _, e := range found.Items {
 			if e.UpdatedAt.Before(before) && e.Due.Before(before) && r.due[e.ID].Before(before) {
-				delete(r.due, e.ID)
-				delete(r.events, e.ID)
+				remove(&r.undo, r.due, e.ID)
+				remove(&r.undo, r.events, e.ID)
 				deleted++
 			}
 		}

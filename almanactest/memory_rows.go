@@ -21,10 +21,10 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	}
 	e.UpdatedAt, e.UsedBefore = now, nil
 	e = s.mark(e)
-	s.events[e.ID] = copied(e)
+	set(&s.undo, s.events, e.ID, copied(e))
 	if e.Status.Terminal() {
-		delete(s.waits, seriesOf(e)) // the series has used another key
-		s.used[seriesOf(e)] = s.used[seriesOf(e)].With(e.Uses(s.users[e.UserID].User, now))
+		remove(&s.undo, s.waits, seriesOf(e)) // the series has used another key
+		set(&s.undo, s.used, seriesOf(e), s.used[seriesOf(e)].With(e.Uses(s.users[e.UserID].User, now)))
 	}
 	return e
 }
@@ -83,7 +83,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {
 		return almanac.Event{}, false, fmt.Errorf("almanactest: event %s of user %s: its id or its key is taken, or the user does not exist", e.ID, e.UserID)
 	}
-	s.due[e.ID] = e.Due
+	set(&s.undo, s.due, e.ID, e.Due)
 	return s.put(e, now), true, nil
 }
 
@@ -93,7 +93,7 @@ func (s *state) requeue(e almanac.Event, now time.Time) (stored almanac.Event, i
 		return almanac.Event{}, false, nil
 	}
 	e.CreatedAt = now
-	s.due[e.ID] = s.due[e.Origin.From]
+	set(&s.undo, s.due, e.ID, s.due[e.Origin.From])
 	return s.put(e, now), true, nil
 }
 

@@ -53,7 +53,7 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 func (s *state) putUser(u almanac.User) almanac.User {
 	kept := u
 	kept.Attributes, kept.OptOuts = bytes.Clone(u.Attributes), slices.Clone(u.OptOuts)
-	s.users[u.ID] = user{User: kept}
+	set(&s.undo, s.users, u.ID, user{User: kept})
 	return u
 }
 
@@ -260,7 +260,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 	}
 	for _, e := range wanted.Removed {
 		stored.Removed = append(stored.Removed, s.events[e.ID])
-		delete(s.events, e.ID)
+		remove(&s.undo, s.events, e.ID)
 	}
 	for _, e := range wanted.Changed {
 		e, err := s.change(e, now)
@@ -302,7 +302,7 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	}
 	e = s.put(e, now)
 	if to.Unplanned {
-		s.waits[seriesOf(e)] = almanac.StalledSeries{UserID: e.UserID, Series: almanac.SeriesOf(e), Due: e.Due, Since: now, RetryAt: now}
+		set(&s.undo, s.waits, seriesOf(e), almanac.StalledSeries{UserID: e.UserID, Series: almanac.SeriesOf(e), Due: e.Due, Since: now, RetryAt: now})
 	}
 	return e, nil
 }
@@ -323,7 +323,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options alman
 			switch e.Status {
 			case almanac.Pending:
 				d.Removed++
-				delete(r.events, e.ID)
+				remove(&r.undo, r.events, e.ID)
 			case almanac.Processing:
 				d.InFlight = append(d.InFlight, e.ID)
 			default:
@@ -355,9 +355,9 @@ func (s *state) removeHidden() {
 
 // remove deletes a user with all their events.
 func (s *state) remove(id uuid.UUID) {
-	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
-	maps.DeleteFunc(s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
-	maps.DeleteFunc(s.used, func(one series, _ almanac.UsedKeys) bool { return one.user == id })
-	maps.DeleteFunc(s.waits, func(one series, _ almanac.StalledSeries) bool { return one.user == id })
-	delete(s.users, id)
+	removeFunc(&s.undo, s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
+	removeFunc(&s.undo, s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
+	removeFunc(&s.undo, s.used, func(one series, _ almanac.UsedKeys) bool { return one.user == id })
+	removeFunc(&s.undo, s.waits, func(one series, _ almanac.StalledSeries) bool { return one.user == id })
+	remove(&s.undo, s.users, id)
 }

@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,8 +24,8 @@ type zone struct {
 // rules are what a zone file says.
 type rules struct {
 	location *time.Location
-	version  string // of the data, such as "2026f"; "" where it does not say
-	print    atomic.Pointer[fingerprint]
+	version  string   // of the data, such as "2026f"; "" where it does not say
+	prints   sync.Map // fingerprints (int64), by the year from which they are (int)
 }
 
 // offset returns how far clocks stand east of UTC at the Unix time sec.

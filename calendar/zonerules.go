@@ -45,23 +45,17 @@ func (z Timezone) Rules(since int) (ZoneRules, error) {
 	if r == nil {
 		return ZoneRules{}, z.check()
 	}
-	return ZoneRules{Zone: z.String(), Fingerprint: r.fingerprint(since).hash, Since: since, Version: r.version}, nil
+	return ZoneRules{Zone: z.String(), Fingerprint: r.fingerprint(since), Since: since, Version: r.version}, nil
 }
 
-// fingerprint is one that was taken: what a zone will do for ten years does not
-// change while its rules do not.
-type fingerprint struct {
-	since int
-	hash  int64
-}
-
-func (r *rules) fingerprint(since int) fingerprint {
-	if last := r.print.Load(); last != nil && last.since == since {
-		return *last
+// fingerprint returns the hash of the rules from a year on. A program asks for few different years.
+func (r *rules) fingerprint(since int) int64 {
+	if known, ok := r.prints.Load(since); ok {
+		return known.(int64)
 	}
-	taken := fingerprint{since, r.hash(since)}
-	r.print.Store(&taken)
-	return taken
+	hash := r.hash(since)
+	r.prints.Store(since, hash)
+	return hash
 }
 
 func (r *rules) hash(since int) int64 {

@@ -81,8 +81,7 @@ func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 
 const bodyIsEmpty = "is empty"
 
-// readBody returns a body that is one JSON object. Otherwise complaint is a clause that
-// says what is wrong.
+// readBody returns a body that is one JSON object. Otherwise complaint is a clause that says what is wrong.
 func readBody(r *http.Request) (body []byte, complaint string) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

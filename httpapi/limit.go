@@ -49,8 +49,7 @@ func (a *api) within(r *http.Request) error {
 	return nil
 }
 
-// refuse counts a request that is not let in. It returns refusal, or a 429 above the rate
-// of such requests.
+// refuse counts a request that is not let in. It returns refusal, or a 429 above the rate of such requests.
 func (a *api) refuse(refusal error) error {
 	for _, spent := range a.refusals {
 		if wait, ok := spent.take("", time.Now()); !ok {

@@ -169,9 +169,8 @@ func lockTimedOut(err error) bool {
 	return errors.As(err, &sql) && sql.SQLState() == "55P03"
 }
 
-// unavailable reports whether an error is temporary: a deadline, the network, or an
-// SQLSTATE class (PostgreSQL manual, appendix A) of connections, resources, shutdowns and
-// conflicts between transactions.
+// unavailable reports whether an error is temporary: a deadline, the network, or an SQLSTATE class
+// (PostgreSQL manual, appendix A) of connections, resources, shutdowns and conflicts between transactions.
 func unavailable(err error) bool {
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) {

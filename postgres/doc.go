@@ -193,9 +193,8 @@
 // wait for the next poll. A transaction that stores events which can be claimed within a minute notifies
 // the other processes (NOTIFY), once per transaction. The host's transactions do so too.
 //
-// Transactions that notify commit one after another on the whole server, because NOTIFY
-// holds a lock during the commit (NOTIFY in the PostgreSQL manual). Transactions that
-// store only later events do not notify.
+// Transactions that notify commit one after another on the whole server, because NOTIFY holds a lock during
+// the commit (NOTIFY in the PostgreSQL manual). Transactions that store only later events do not notify.
 //
 // If a hint is lost, the event waits for the next poll. A listener that receives no notifications,
 // because its connection died or because of a pooler, notices that within half a minute. It reports

@@ -202,8 +202,7 @@ func (r *renderer) targets(from, until string) string {
 	}
 }
 
-// within returns the condition that a column is at least from and less than until. An empty bound is
-// open.
+// within returns the condition that a column is at least from and less than until. An empty bound is open.
 func within(column, from, until string) string {
 	switch {
 	case from == "":

@@ -39,11 +39,10 @@ type Message struct {
 //
 //	{"text": "{{.Payload.message}}", "id": {{json .EventID}}, "all": {{json .Payload}}}
 //
-// The template must write JSON. What an action writes is escaped as a part of a JSON string,
-// so no name of a user can change the structure of the body. The function json writes any
-// value as JSON, with the quotes of a string. A payload without a member that the template
-// names, and a body that is not JSON, is an error that matches [almanac.ErrPermanent]. New
-// returns an error for a template that cannot be parsed.
+// The template must write JSON. What an action writes is escaped as a part of a JSON string, so no name of
+// a user can change the structure of the body. The function json writes any value as JSON, with the quotes
+// of a string. A payload without a member that the template names, and a body that is not JSON, is an error
+// that matches [almanac.ErrPermanent]. New returns an error for a template that cannot be parsed.
 func WithTemplate(text string) Option {
 	return func(s *settings) { s.templates = append(s.templates, text) }
 }

@@ -80,9 +80,8 @@ type guard struct {
 // public knows IANA's registries of special-purpose addresses.
 var public = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork())
 
-// check returns an error unless the address and port may be dialled. It checks an
-// IPv4-mapped IPv6 address as the IPv4 address, and a NAT64 address as the IPv4 addresses
-// to which a gateway may translate it.
+// check returns an error unless the address and port may be dialled. It checks an IPv4-mapped IPv6 address
+// as the IPv4 address, and a NAT64 address as the IPv4 addresses to which a gateway may translate it.
 func (g guard) check(to netip.AddrPort) error {
 	ip := to.Addr().Unmap().WithZone("")
 	reached := []netip.Addr{ip}

@@ -38,9 +38,8 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 	return &Verifier{keys}, nil
 }
 
-// Verify returns nil when the headers carry a signature of the body by one of the
-// verifier's secrets, made within [Tolerance] of now. Otherwise the error matches
-// [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
+// Verify returns nil when the headers carry a signature of the body by one of the verifier's secrets, made
+// within [Tolerance] of now. Otherwise the error matches [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
 func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error {
 	id, timestamp, signatures := header.Get(headerID), header.Get(headerTimestamp), header.Get(headerSignature)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)

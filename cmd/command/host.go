@@ -39,18 +39,16 @@ type Host struct {
 	// and Anniversary, as their flags say.
 	Registry almanac.Registry
 
-	// Options are options of the scheduler through which the command changes the database.
-	// Observers are notified of each change. WithQuietHours decides when events run-now
-	// makes events due, and WithOptionalProfile which users are accepted: give both as to
-	// the programs that deliver. Other options about deliveries have no effect, because
-	// the command delivers nothing. Nil means the defaults, without a log. Of these
-	// options, a dry run of users import only heeds WithOptionalProfile.
+	// Options are options of the scheduler through which the command changes the database. Observers are
+	// notified of each change. WithQuietHours decides when events run-now makes events due, and
+	// WithOptionalProfile which users are accepted: give both as to the programs that deliver. Other
+	// options about deliveries have no effect, because the command delivers nothing. Nil means the
+	// defaults, without a log. Of these options, a dry run of users import only heeds WithOptionalProfile.
 	Options []almanac.Option
 
-	// Open opens the pool of connections to the database. A command that needs the database
-	// calls it once, and closes the pool before Run returns. The pool must allow two
-	// connections. With Open there is no flag --database-url, and DATABASE_URL is not read. Nil
-	// means the database of that flag or variable.
+	// Open opens the pool of connections to the database. A command that needs the database calls it once,
+	// and closes the pool before Run returns. The pool must allow two connections. With Open there is no
+	// flag --database-url, and DATABASE_URL is not read. Nil means the database of that flag or variable.
 	Open func(ctx context.Context) (*pgxpool.Pool, error)
 
 	// Schema is the default of the flag --schema. Empty means [postgres.DefaultSchema].

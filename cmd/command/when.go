@@ -285,9 +285,8 @@ type leftOut struct {
 // forever is a wall time after all that the library plans.
 var forever = calendar.WallTime{Date: calendar.Date{Year: 9999, Month: time.December, Day: 31}, Clock: calendar.Clock{Hour: 23, Minute: 59, Second: 59}}
 
-// leaveOut adds to a what the rule names after one wall time and before another,
-// between which there is no occurrence. The library passes over it in silence, so
-// the rule is asked again, as if no day were lacking.
+// leaveOut adds to a what the rule names after one wall time and before another, between which there is no
+// occurrence. The library passes over it in silence, so the rule is asked again, as if no day were lacking.
 func (q question) leaveOut(a *answer, after, until calendar.WallTime) {
 	lenient := q.policies
 	if lenient.LeapDay == calendar.LeapDaySkip {

@@ -239,8 +239,7 @@ func (i *inlet) Until(context.Context, []string, time.Time) (time.Duration, bool
 	return 0, true, nil
 }
 
-// notClaimed is an error after which nothing was claimed, so that the scheduler does not
-// release the claim.
+// notClaimed is an error after which nothing was claimed, so that the scheduler does not release the claim.
 type notClaimed struct{ error }
 
 // SafeToRetry returns true.

@@ -16,8 +16,7 @@ import (
 // Settings are the settings of the dispatchers and the workers of one stream. They must agree
 // on everything but the connections, the registry and the log. A zero field takes its default.
 type Settings struct {
-	// JetStream is the connection for messages. It should reconnect without limit:
-	// nats.MaxReconnects(-1).
+	// JetStream is the connection for messages. It should reconnect without limit: nats.MaxReconnects(-1).
 	JetStream jetstream.JetStream
 	// Repository stores the events. It must not be bound to a transaction.
 	Repository almanac.Repository

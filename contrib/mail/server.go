@@ -18,9 +18,8 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// Server describes the submission server that takes the mails. Use a server of the host or
-// of its provider, which queues mails and tries recipients' servers again. The zero value
-// of a field is its default.
+// Server describes the submission server that takes the mails. Use a server of the host or of its provider,
+// which queues mails and tries recipients' servers again. The zero value of a field is its default.
 type Server struct {
 	Address  string // host:port; required
 	Username string // the login; "" means that none is needed

@@ -28,8 +28,7 @@ type Data struct {
 	User    almanac.User  // as of the claim: an edit between two attempts shows in the second
 	Event   almanac.Event // never changes between attempts, but for its counters
 	Locale  string        // of the template, such as "pt-BR"
-	// Unsubscribe is the link that opts the user out of the event type; "" without
-	// [Settings].Unsubscribe.
+	// Unsubscribe is the link that opts the user out of the event type; "" without [Settings].Unsubscribe.
 	Unsubscribe string
 }
 

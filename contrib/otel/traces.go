@@ -23,9 +23,8 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/almanac-go/almanac/contrib/otel"
 
-// Traces follows events from their scheduling to their delivery. Each event has its own
-// trace, which spans all processes and any length of time. It has two kinds of span, whose
-// names end with the event's type:
+// Traces follows events from their scheduling to their delivery. Each event has its own trace, which spans
+// all processes and any length of time. It has two kinds of span, whose names end with the event's type:
 //
 //   - "create", of kind producer, when the event is stored. It links to the span that was
 //     current in the scheduling call, such as the span of a request.
@@ -143,10 +142,9 @@ type Generator interface {
 	NewSpanID(ctx context.Context, traceID trace.TraceID) trace.SpanID
 }
 
-// IDGenerator returns the generator that the tracer provider needs for [Traces]. It derives
-// the ids of the spans about an event from the event's id, so that they are the same in all
-// processes. The generator next makes all other ids; nil makes random ones. IDGenerator's
-// result is safe for concurrent use if next is.
+// IDGenerator returns the generator that the tracer provider needs for [Traces]. It derives the ids of the
+// spans about an event from the event's id, so that they are the same in all processes. The generator next
+// makes all other ids; nil makes random ones. IDGenerator's result is safe for concurrent use if next is.
 func IDGenerator(next Generator) Generator {
 	if next == nil {
 		next = random{}

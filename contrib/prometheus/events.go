@@ -106,8 +106,7 @@ func (m histogramMaker) histogram(name, help string, buckets []float64, labels .
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts(m), labels)
 }
 
-// latenessBuckets go from a millisecond, the lateness of a healthy process, to an hour,
-// which is an outage.
+// latenessBuckets go from a millisecond, the lateness of a healthy process, to an hour, which is an outage.
 func latenessBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 }

@@ -32,11 +32,10 @@ var _ prometheus.Collector = (*Health)(nil)
 // readyLimit is the time for all conditions of almanac_ready together.
 const readyLimit = 2 * time.Second
 
-// NewHealth returns the Health of a scheduler in this process. It is for
-// programs that call Run. The conditions are what the readiness probe checks besides the
-// scheduler, such as the database. Then almanac_ready equals the probe: it is 1 while no condition returns
-// an error and the scheduler is well. The conditions are called at each scrape, must be
-// safe for concurrent use, and have two seconds together.
+// NewHealth returns the Health of a scheduler in this process. It is for programs that call Run. The
+// conditions are what the readiness probe checks besides the scheduler, such as the database. Then
+// almanac_ready equals the probe: it is 1 while no condition returns an error and the scheduler is well.
+// The conditions are called at each scrape, must be safe for concurrent use, and have two seconds together.
 func NewHealth(r Runner, conditions ...func(context.Context) error) *Health {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)

@@ -6,8 +6,7 @@
 //
 // # Syntax
 //
-// An expression is five fields with blanks between them, or six with the seconds
-// first; five mean second 0.
+// An expression is five fields with blanks between them, or six with the seconds first; five mean second 0.
 //
 //	field         values   names
 //	second        0-59
@@ -69,9 +68,8 @@ type Schedule struct {
 	// days is the set of days of the month; 0 means the last day.
 	days set
 
-	// weekdays has a row of seven elements, from Sunday on, for each occurrence of a
-	// weekday in its month: the first to the fifth, and a row for the last. A weekday
-	// without a number is in the first five rows.
+	// weekdays has a row of seven elements, from Sunday on, for each occurrence of a weekday in its month:
+	// the first to the fifth, and a row for the last. A weekday without a number is in the first five rows.
 	weekdays set
 
 	// either means that one of the two day fields suffices.
@@ -88,8 +86,7 @@ const (
 // them. [Parse] of the result returns an equal Schedule.
 func (s Schedule) String() string { return s.text }
 
-// OncePerDay reports whether s has only one time of day: one second of one minute of one
-// hour, on any days.
+// OncePerDay reports whether s has only one time of day: one second of one minute of one hour, on any days.
 func (s Schedule) OncePerDay() bool {
 	return s.seconds.size() == 1 && s.minutes.size() == 1 && s.hours.size() == 1
 }

@@ -104,8 +104,7 @@ type live[T any] struct {
 // Key identifies a lease, as a UUID does.
 type Key [16]byte
 
-// Leases sets how leases are renewed until the results of their items are settled. All
-// fields are required.
+// Leases sets how leases are renewed until the results of their items are settled. All fields are required.
 type Leases[T any] struct {
 	// Key returns the lease of an item. Items may share a lease; those of one claim usually do.
 	Key func(item T) Key

@@ -17,9 +17,8 @@ type Task struct {
 	// Limit is how long a round may take, if that is longer than both Every and Leases.TTL.
 	Limit time.Duration
 
-	// Do does one round. Its context ends with Run's, and after the longest of Every, Limit
-	// and Leases.TTL. After an error, which is logged, the next round follows after
-	// Settings.Backoff instead of Every.
+	// Do does one round. Its context ends with Run's, and after the longest of Every, Limit and Leases.TTL.
+	// After an error, which is logged, the next round follows after Settings.Backoff instead of Every.
 	Do func(ctx context.Context) error
 }
 

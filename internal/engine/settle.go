@@ -75,10 +75,9 @@ func (s *settler[T]) fill(batch []finished[T]) []finished[T] {
 	return batch
 }
 
-// settle stores batch, in one call unless a call has failed, and frees its slots. It tries
-// again until all results are stored, postponed or discarded. The results of a failed call
-// come after the others. A result that fails alone is postponed with its slot if the store
-// works: then it may take too long in every call.
+// settle stores batch, in one call unless a call has failed, and frees its slots. It tries again until all
+// results are stored, postponed or discarded. The results of a failed call come after the others. A result
+// that fails alone is postponed with its slot if the store works: then it may take too long in every call.
 func (s *settler[T]) settle(ctx context.Context, batch []finished[T]) {
 	defer s.tracker.idle() // nothing of the batch is left
 	failures := 0

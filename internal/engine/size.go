@@ -20,11 +20,10 @@ func (c *CallSize) Of(n int) int {
 	return n
 }
 
-// Note notes a call with n items that began at asked. It halves the limit after an error,
-// because the call may have taken too long for its timeout. It doubles the limit after a
-// call that took less than a quarter of the timeout, so that twice as many items will be
-// within it, too. After another call it raises the limit by an eighth: where every call takes
-// long, the limit rises slowly, but it does not stay.
+// Note notes a call with n items that began at asked. It halves the limit after an error, because the call
+// may have taken too long for its timeout. It doubles the limit after a call that took less than a quarter
+// of the timeout, so that twice as many items will be within it, too. After another call it raises the
+// limit by an eighth: where every call takes long, the limit rises slowly, but it does not stay.
 func (c *CallSize) Note(n int, asked time.Time, timeout time.Duration, err error) {
 	switch {
 	case err != nil:

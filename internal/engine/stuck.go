@@ -35,8 +35,7 @@ func (b *ledger) countStuck(l *lease, now time.Time) (stuck int) {
 	return stuck
 }
 
-// countLost counts the item of h as one that lost its lease, unless it was counted when the
-// lease was lost.
+// countLost counts the item of h as one that lost its lease, unless it was counted when the lease was lost.
 func (b *ledger) countLost(h *share, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -61,9 +61,8 @@ func (c *Group) Blocked() int { return int(c.blocked.Load()) }
 // Calls are the calls 0 to N - 1, and what becomes of those that are given up.
 type Calls[R any] struct {
 	N int
-	// Context ends the patience of the caller: the present call is given up, and no other call
-	// is made. The call counts as blocked if it does not return within the limit. Nil means a
-	// context that never ends.
+	// Context ends the patience of the caller: the present call is given up, and no other call is made. The
+	// call counts as blocked if it does not return within the limit. Nil means a context that never ends.
 	Context context.Context
 	Name    func(i int) Name
 	Call    func(i int) R

@@ -42,9 +42,8 @@ const (
 // The context bounds only the start: the server runs until [Server.Stop], or until this program
 // dies. The server has half a minute to become ready, and a new cluster two minutes to be created.
 //
-// Start returns a [*NotFoundError] when there are no binaries. Other errors contain the
-// last lines of the server's log. A cluster of another major version than the binaries is
-// an error that names both versions.
+// Start returns a [*NotFoundError] when there are no binaries. Other errors contain the last lines of the
+// server's log. A cluster of another major version than the binaries is an error that names both versions.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err

@@ -33,6 +33,5 @@
 // With [PoolerVariable] the tested code reaches the named server through a pooler.
 // Tests that need one session for their own statements bypass it by [Direct].
 //
-// Only a named server keeps what a killed process leaves: databases whose names
-// begin with "almanac_test_".
+// Only a named server keeps what a killed process leaves: databases whose names begin with "almanac_test_".
 package pgtest

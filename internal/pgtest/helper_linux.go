@@ -126,9 +126,8 @@ type announcement struct {
 // beginning is the directory of the package, whatever its TestMain changes to.
 var beginning, _ = os.Getwd()
 
-// startHelper starts the helper, which writes its announcement to the locked file and then unlocks
-// it. The helper has no pipe that go test waits for. It is outside the process group that a
-// terminal interrupts.
+// startHelper starts the helper, which writes its announcement to the locked file and then unlocks it. The
+// helper has no pipe that go test waits for. It is outside the process group that a terminal interrupts.
 func startHelper(locked *os.File) error {
 	program, err := os.Executable()
 	if err != nil {

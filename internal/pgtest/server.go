@@ -117,9 +117,8 @@ WHERE rolname = current_user`
 	if !strings.Contains(s.what, "PostgreSQL ") {
 		s.what += ", PostgreSQL " + version
 	}
-	// The default copies through the write-ahead log, which takes twice the processor time.
-	// Copying files takes two checkpoints, which are expensive when flushes are on
-	// (PostgreSQL manual, CREATE DATABASE).
+	// The default copies through the write-ahead log, which takes twice the processor time. Copying files
+	// takes two checkpoints, which are expensive when flushes are on (PostgreSQL manual, CREATE DATABASE).
 	if major >= 15 && !durable {
 		s.copying = " STRATEGY FILE_COPY"
 	}

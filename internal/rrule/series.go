@@ -23,9 +23,8 @@ type page struct {
 	days       uint32 // bit d stands for day d
 }
 
-// utcMargin is the maximum by which a wall reading can exceed an UNTIL in UTC and still
-// resolve to an instant that does not exceed it. No zone is as far as a day from UTC, and
-// no clock is set back by a day.
+// utcMargin is the maximum by which a wall reading can exceed an UNTIL in UTC and still resolve to an
+// instant that does not exceed it. No zone is as far as a day from UTC, and no clock is set back by a day.
 const utcMargin = 2 * daySeconds
 
 // newSeries returns false when the series cannot have a reading.
