@@ -37,9 +37,8 @@ type EventHandler interface {
 	// at most 64 KiB as PostgreSQL writes it, and a text of at most 256 KiB (see [Profile].Attributes).
 	Payload(u User, o Occurrence) (json.RawMessage, error)
 
-	// Channel returns the channel that delivers e. The scheduler's [Deliverer] for this
-	// channel makes the attempts (see [WithDeliverer]). Channel is not called for
-	// deliveries if the handler is an [Executor].
+	// Channel returns the channel that delivers e. The scheduler's [Deliverer] for this channel makes the
+	// attempts (see [WithDeliverer]). Channel is not called for deliveries if the handler is an [Executor].
 	//
 	// NewScheduler calls Channel once with an event that has only its type, and refuses a channel
 	// without a deliverer. If the choice depends on other fields, return "" for such an event.
@@ -191,8 +190,7 @@ type Execution struct {
 // Settings returns x.
 func (x Execution) Settings() Execution { return x }
 
-// Registry finds the handler of an event type. Its content never changes, so it is safe
-// for concurrent use.
+// Registry finds the handler of an event type. Its content never changes, so it is safe for concurrent use.
 type Registry interface {
 	// Handler returns the handler of an event type. The error is an
 	// [*UnsupportedEventTypeError] if there is none.

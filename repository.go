@@ -95,8 +95,7 @@ type EventRepository interface {
 	// becomes PROCESSING this way is leased for one minute.
 	Update(ctx context.Context, e Event, expected int) (Event, error)
 
-	// Missed counts the events of the given types that have been ready to be claimed for
-	// longer than grace.
+	// Missed counts the events of the given types that have been ready to be claimed for longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (Missed, error)
 
 	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
@@ -203,16 +202,14 @@ type Timekeeper interface {
 	// Now returns the repository's time, UTC.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Until returns how long until the next event of the given types can be claimed, by
-	// the repository's clock. The result is zero or less if an event can be claimed now.
-	// Until reports false if no event is pending. The mark is as in a [ClaimRequest]:
-	// events that became available before it are left out.
+	// Until returns how long until the next event of the given types can be claimed, by the repository's
+	// clock. The result is zero or less if an event can be claimed now. Until reports false if no event is
+	// pending. The mark is as in a [ClaimRequest]: events that became available before it are left out.
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Setting is a setting that all programs of a repository must have with the same value.
-// The repository has the value of the program that started last. The only setting is
-// "quiet hours": see [WithQuietHours].
+// Setting is a setting that all programs of a repository must have with the same value. The repository has
+// the value of the program that started last. The only setting is "quiet hours": see [WithQuietHours].
 type Setting struct {
 	Name    string    // at most 50 bytes
 	Value   string    // such as "22:00:00-08:00:00", at most 200 bytes; empty for a program without the setting

@@ -42,11 +42,15 @@ func (w *worker) wait(j *job) time.Duration {
 // arrives at the instant. It covers the travel time of the query and the error of the clock. After
 // each query it is adjusted, so that one query in ten arrives too early and is repeated. The zero
 // lead is no time. One goroutine may call learn while any number call get.
-type lead struct{ atomic.Int64 }
+type lead struct {
+	atomic.Int64
+	found bool // whether a query has arrived too early, so that the lead is about right
+}
 
 const (
-	leadStep = 4 * time.Microsecond
-	maxLead  = 2 * time.Millisecond // a longer delay is an exception, and the lead does not follow it
+	leadStep  = 4 * time.Microsecond
+	leadStart = 16 * leadStep        // the step until the first query arrives too early
+	maxLead   = 2 * time.Millisecond // a longer delay is an exception, and the lead does not follow it
 )
 
 func (l *lead) get() time.Duration { return time.Duration(l.Load()) }
@@ -56,7 +60,10 @@ func (l *lead) get() time.Duration { return time.Duration(l.Load()) }
 func (l *lead) learn(late time.Duration) {
 	switch now := l.get(); {
 	case late < 0:
+		l.found = true
 		l.Store(int64(max(now-9*leadStep, 0)))
+	case 0 < late && late <= maxLead && !l.found:
+		l.Store(int64(min(now+leadStart, maxLead)))
 	case 0 < late && late <= maxLead:
 		l.Store(int64(min(now+leadStep, maxLead)))
 	}

@@ -264,7 +264,7 @@ func (d distant) Confirm(ctx context.Context, events []almanac.Event) (almanac.C
 func TestConfirmQueriesArriveAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const learning, learned = 230, 50
+		const learning, learned = 20, 50
 		store, got := distant{almanactest.NewRepository(nil)}, new(deliveries)
 		handler := dueSoon(got.Deliver)
 		for n := 1; n < learning+learned; n++ {

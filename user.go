@@ -53,8 +53,7 @@ func parseDayOfBirth(s, day string) (DateOfBirth, error) {
 	return DateOfBirth{date}, nil
 }
 
-// Date returns the date. Its Year is 0 if the year is not known. The result is the zero
-// Date if d is zero.
+// Date returns the date. Its Year is 0 if the year is not known. The result is the zero Date if d is zero.
 func (d DateOfBirth) Date() calendar.Date { return d.date }
 
 // IsZero reports whether the date is not known.
@@ -84,8 +83,7 @@ type User struct {
 	Attributes  json.RawMessage // a JSON object of facts that handlers need, such as a hire date
 	Locale      string          // a language tag of BCP 47 in canonical form, such as "pt-BR"; "" means none
 	Email       string          // an e-mail address, as it was given; "" means none
-	// ExternalID is the host's own id of the user. No two users have the same one. The
-	// default is "", none.
+	// ExternalID is the host's own id of the user. No two users have the same one. The default is "", none.
 	ExternalID string
 	// OptOuts are what the user refuses, without repetition, in the order of types and
 	// channels. Nil means that the user refuses nothing.
@@ -126,10 +124,9 @@ type Profile struct {
 	// OptOuts are what the user refuses from the beginning: at most 100, and the zero
 	// OptOut. The default is none.
 	OptOuts []OptOut
-	// CreationDigest is a digest of the request that creates the user, at most 64 bytes
-	// of printable ASCII. The default is "", no digest. It is stored with the user and
-	// never changes. So after [ErrExists] a program can tell a repeated request from a
-	// different one, even if the user was edited meanwhile.
+	// CreationDigest is a digest of the request that creates the user, at most 64 bytes of printable ASCII.
+	// The default is "", no digest. It is stored with the user and never changes. So after [ErrExists] a
+	// program can tell a repeated request from a different one, even if the user was edited meanwhile.
 	CreationDigest string
 }
 
