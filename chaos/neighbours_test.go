@@ -153,7 +153,7 @@ func TestOpenTransactions(t *testing.T) {
 
 func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 	n := &neighbourhood{Run: calm(t, seed)}
-	paces := n.pace()
+	n.Pulse()
 	ticks := int(*stays/time.Second) + 4
 	n.others = n.CreateUsers(12, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: ticks})
 	n.locked = n.CreateUsers(3, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: ticks})
@@ -200,42 +200,11 @@ func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 	n.ExpectStored(n.partly)
 	n.CheckEdited("held")
 	late := n.late()
-	pace := paces()
-	t.Logf("others late p50 %v p99 %v max %v, answers within %v",
-		late[len(late)/2].Round(time.Millisecond), late[len(late)*99/100].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond), pace.Round(time.Millisecond))
-	// From an event's instant to its delivery, workers, server and receiver take about ten turns at a processor.
-	ordinary := time.Second + 10*pace
-	if most := late[len(late)-1]; !beside.tables && most > ordinary {
+	stood := n.Stood()
+	t.Logf("others late p50 %v p99 %v max %v, the machine stood still for %v",
+		late[len(late)/2].Round(time.Millisecond), late[len(late)*99/100].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond), stood.Round(time.Millisecond))
+	if most, ordinary := late[len(late)-1], time.Second+stood; !beside.tables && most > ordinary {
 		t.Errorf("an event of another user was late by %v, want at most %v", most, ordinary)
-	}
-}
-
-// pace asks the server for nothing, fifty times a second, until the function that it returns is called.
-// That function returns the longest time that an answer took: what the machine was busy with delays deliveries too.
-func (n *neighbourhood) pace() (longest func() time.Duration) {
-	done, paced := make(chan struct{}), make(chan time.Duration, 1)
-	go func() {
-		var most time.Duration
-		defer func() { paced <- most }()
-		for ticks := time.NewTicker(20 * time.Millisecond); ; {
-			select {
-			case <-done:
-				ticks.Stop()
-				return
-			case <-ticks.C:
-			}
-			began := time.Now()
-			if n.Pool().Ping(n.Context()) != nil {
-				return
-			}
-			most = max(most, time.Since(began))
-		}
-	}()
-	stop := sync.OnceFunc(func() { close(done) })
-	n.Cleanup(stop)
-	return func() time.Duration {
-		stop()
-		return <-paced
 	}
 }
 

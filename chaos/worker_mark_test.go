@@ -27,6 +27,9 @@ func (p *Process) Mark() (mark time.Time) {
 // Pulse measures how long the machine stands still from now on.
 func (r *Run) Pulse() { r.stood = r.pulse() }
 
+// Stood returns for how long the machine stood still since Pulse was called, and ends the measurement.
+func (r *Run) Stood() time.Duration { return r.stood().before(time.Now()) }
+
 // Found checks, once everything is drained, that workers came to what lay left of
 // their marks within a sweep and a second. If users had later events by then, the rest
 // followed, each within half a sweep: a worker knows what it stores itself. The time
