@@ -224,6 +224,10 @@ func (i *inlet) Listen(ctx context.Context, wake func()) error {
 		return err
 	}
 	defer func() { _ = subscription.Unsubscribe() }() // the connection may be closed
+	// The first claim must not precede the subscription, or the hint of an event between them is lost.
+	if err := i.line.JetStream.Conn().FlushTimeout(publishTimeout); err != nil {
+		return err
+	}
 	for wake(); ; wake() {
 		select {
 		case <-hints:

@@ -1,14 +1,18 @@
 package almanacjetstream
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -79,4 +83,52 @@ func TestMessagesAreKeptUntilTheDatabaseAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []almanac.Event{e}, is.Events)
 	require.Equal(t, "...done", l.fate)
+}
+
+// slowDialer dials connections that send the subscription of hints after a while.
+type slowDialer struct{ subscribed atomic.Bool }
+
+func (d *slowDialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return &slowConn{conn, &d.subscribed}, err
+}
+
+type slowConn struct {
+	net.Conn
+	subscribed *atomic.Bool
+}
+
+func (c *slowConn) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("SUB hint.")) {
+		<-time.After(100 * time.Millisecond)
+		defer c.subscribed.Store(true)
+	}
+	return c.Conn.Write(p)
+}
+
+// Otherwise an event that is published between the first claim and the subscription waits for the next poll.
+func TestTheFirstClaimFollowsTheSubscription(t *testing.T) {
+	t.Parallel()
+	broker, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
+	require.NoError(t, err)
+	broker.Start()
+	defer broker.WaitForShutdown()
+	defer broker.Shutdown()
+	require.True(t, broker.ReadyForConnections(10*time.Second))
+	dialer := new(slowDialer)
+	conn, err := nats.Connect(broker.ClientURL(), nats.SetCustomDialer(dialer))
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	subscribed := false
+
+	err = newInlet(Settings{JetStream: js, Prefix: "almanac"}).Listen(ctx, func() {
+		subscribed = dialer.subscribed.Load()
+		stop()
+	})
+
+	require.NoError(t, err)
+	require.True(t, subscribed, "when the first claim is woken")
 }

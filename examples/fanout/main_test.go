@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-func TestBothWorkersDeliver(t *testing.T) {
+func TestTheWorkersGreetEveryUserOnce(t *testing.T) {
 	t.Parallel()
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), "FANOUT=1", "DATABASE_URL="+pgtest.URL(t))
@@ -45,11 +45,13 @@ func TestBothWorkersDeliver(t *testing.T) {
 	}
 	shares := regexp.MustCompile(`^worker 1 greeted (\d+), worker 2 greeted (\d+)$`).FindStringSubmatch(lines[users])
 	require.NotNil(t, shares, lines[users])
+	sum := 0 // the package almanacjetstream tests that neither worker does all of it
 	for _, share := range shares[1:] {
 		n, err := strconv.Atoi(share)
 		require.NoError(t, err)
-		require.Positive(t, n, "neither does all of it")
+		sum += n
 	}
+	require.Equal(t, users, sum)
 }
 
 func TestEveryUserHasANextBirthday(t *testing.T) {
