@@ -17,7 +17,9 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // Rules for Beirut: with summer time, as the real ones, and as a government might
@@ -338,7 +340,9 @@ func TestReconcileReportsWhatItMovedBeforeAnError(t *testing.T) {
 // Programs with different zone data, all looking at once, again and again.
 func TestProgramsWithDifferentRulesConvergeOnTheNewest(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	store, err := postgres.New(pgtest.ReusedPool(t), postgres.WithTimeout(time.Minute)) // all wait for one lock, maybe on a busy machine
+	require.NoError(t, err)
+	w := openOn(store)
 	planner := w.scheduler(t, almanac.Birthday{})
 	const people, rounds = 20, 5
 	var pending []almanac.Event

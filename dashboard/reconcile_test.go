@@ -70,7 +70,11 @@ func TestReconcilingLeavesEventsOfNewerRules(t *testing.T) {
 	require.NoError(t, h.repository.EditZoneRules(t.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
 		return []almanac.ZoneRecord{newer}, nil
 	}))
-	_, body := h.post(t, "/zones/reconcile", nil)
+	var body string
+	// On a busy machine the rules of all zones take longer than a page may, the first time.
+	for status := http.StatusGatewayTimeout; status == http.StatusGatewayTimeout; {
+		status, body = h.post(t, "/zones/reconcile", nil)
+	}
 	require.Contains(t, body, "0 events would move.")
 	require.Contains(t, body, "This program's rules are not newer.")
 	require.Contains(t, body, "In 1 zone the database follows other rules")

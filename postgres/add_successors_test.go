@@ -253,7 +253,7 @@ func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
 	s := newScheduler(t, store)
 	var stalled []almanac.StalledSeries
 	for pass := 0; len(stalled) != 1 || stalled[0].Failures == 0; pass++ {
-		require.Less(t, pass, 40, "passes")
+		require.Less(t, pass, 400, "passes") // many end early on a busy machine
 		// Maintenance has a third, and this task half of that.
 		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{Within: 4800 * time.Millisecond})
 		if !errors.Is(err, context.DeadlineExceeded) { // on a busy machine another statement takes longer than the timeout
