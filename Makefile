@@ -14,8 +14,8 @@ demo: ## Greet a few hundred people around the world, in this terminal
 test: ## Run every test against a real PostgreSQL
 	go test $(PACKAGES)
 
-race: ## Run every test under the race detector
-	go test -race $(PACKAGES)
+race: ## Run every test under the race detector, the long ones too
+	go test -race -tags long -timeout 30m $(PACKAGES)
 
 PKG ?= .
 
@@ -75,8 +75,8 @@ fmt: ## Format the code
 
 lint: ## Run the checks that need no database
 	test -z "$$(gofmt -l .)"
-	go vet $(PACKAGES)
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 $(PACKAGES)
+	go vet -tags long $(PACKAGES)
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags long $(PACKAGES)
 
 # Without the workspace, as for a program that requires the module.
 vulncheck: ## Look for known vulnerabilities in what each module calls

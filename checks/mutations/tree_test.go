@@ -128,7 +128,7 @@ func (c *tree) mutate(t *testing.T, m mutation) (v verdict, out string) {
 func (c *tree) test(ctx context.Context, pkg, pattern string, limit time.Duration) (verdict, string) {
 	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Minute) // the build has no limit of its own
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-timeout", limit.String(), "-run", pattern, ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-tags", "long", "-vet=off", "-count=1", "-timeout", limit.String(), "-run", pattern, ".")
 	cmd.Dir = filepath.Join(c.dir, pkg)
 	cmd.Env = append(os.Environ(), "PWD="+cmd.Dir)
 	if c.apart(cmd.Dir) {

@@ -225,7 +225,9 @@ func (i *inlet) Listen(ctx context.Context, wake func()) error {
 	}
 	defer func() { _ = subscription.Unsubscribe() }() // the connection may be closed
 	// The first claim must not precede the subscription, or the hint of an event between them is lost.
-	if err := i.line.JetStream.Conn().FlushTimeout(publishTimeout); err != nil {
+	short, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if err := i.line.JetStream.Conn().FlushWithContext(short); err != nil {
 		return err
 	}
 	for wake(); ; wake() {

@@ -143,7 +143,7 @@ func (d *deployment) runDemo(ctx context.Context, l net.Listener, show *demo, s 
 }
 
 // summaryPatience is how long the summary waits for missing greetings after the last one was due.
-const summaryPatience = 20 * time.Second
+const summaryPatience = time.Minute
 
 // watch shows arrivals until ctx is done, and a summary once all users of this run have been greeted.
 func (d *demo) watch(ctx context.Context, s stage, c clock) {
