@@ -13,11 +13,11 @@ FROM generate_series(1, current_setting('bench.users')::bigint) n,
             'America/Sao_Paulo', 'Europe/Paris', 'Australia/Sydney', 'Africa/Lagos', 'UTC', 'Asia/Kathmandu'
         ])[1 + abs(hashint8(n)) % 20] END
     ) z (zone),
-    -- Two users in a thousand are overdue: their date is one of the last two days. For other users it is any day of the year. Days after the 28th become the 28th.
+    -- Two users in a thousand are overdue: their date is one of the last two days. For other users it is any day of the year. 29 February becomes the 28th.
     LATERAL (
         SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END
     ) a (date),
-    LATERAL (SELECT extract(month FROM date)::integer, least(28, extract(day FROM date)::integer)) d (month, day),
+    LATERAL (SELECT extract(month FROM date)::integer, least(CASE extract(month FROM date) WHEN 2 THEN 28 ELSE 31 END, extract(day FROM date)::integer)) d (month, day),
     LATERAL (SELECT extract(year FROM current_date)::integer) c (year),
     LATERAL (SELECT (make_date(year, month, day) + time '09:00') AT TIME ZONE zone) t (this_year),
     LATERAL (SELECT CASE WHEN n % 1000 IN (7, 8) OR this_year > now() THEN 0 ELSE 1 END) y (later),
