@@ -433,13 +433,18 @@ func TestAnErrorOfEveryTypeIsAboutNone(t *testing.T) {
 	}
 }
 
-// refusingOne refuses each claim that would take one of the events.
+// refusingOne refuses each claim that would take one of the events. It counts the claims of one type that do not
+// begin at the beginning.
 type refusingOne struct {
 	almanac.Repository
-	bad *atomic.Pointer[uuid.UUID]
+	bad    *atomic.Pointer[uuid.UUID]
+	marked *atomic.Int64
 }
 
 func (r refusingOne) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if len(request.Types) == 1 && !request.Mark.IsZero() {
+		r.marked.Add(1)
+	}
 	found, err := r.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
 	due := slices.DeleteFunc(found.Items, func(e almanac.Event) bool {
 		return !slices.Contains(request.Types, e.Type) || e.AvailableAt.Before(request.Mark)
@@ -459,7 +464,7 @@ func TestAPassDeliversTheEventsBeforeARefusedOne(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			memory, r := almanactest.NewRepository(nil), new(receiver)
 			bad := new(atomic.Pointer[uuid.UUID])
-			w := openOn(refusingOne{memory, bad})
+			w := openOn(refusingOne{memory, bad, new(atomic.Int64)})
 			var handlers []almanac.EventHandler
 			for _, eventType := range types {
 				handlers = append(handlers, series{eventType: eventType, seconds: ago(time.Hour), execute: r.Deliver})
@@ -484,8 +489,8 @@ func TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes(t *testing.T) {
 		of := func(eventType string, age time.Duration) series {
 			return series{eventType: eventType, seconds: ago(age), execute: r.Deliver}
 		}
-		bad := new(atomic.Pointer[uuid.UUID])
-		w := openOn(refusingOne{memory, bad})
+		bad, marked := new(atomic.Pointer[uuid.UUID]), new(atomic.Int64)
+		w := openOn(refusingOne{memory, bad, marked})
 		w.notices = make(chan almanac.Notice, 100000)
 		scheduler := w.runAll(t, []almanac.EventHandler{of("BAD", 0), of("FINE", 0)}, almanac.WithSweep(10*time.Second), almanac.WithPoll(50*time.Millisecond), almanac.WithWorkers(64))
 		red := 0
@@ -510,6 +515,7 @@ func TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes(t *testing.T) {
 		require.Equal(t, 20, delivered["BAD"])
 		require.Greater(t, delivered["FINE"], 900)
 		require.Greater(t, red, 600) // it begins with a sweep
+		require.Zero(t, marked.Load(), "the mark is about all types")
 	})
 }
 

@@ -250,22 +250,42 @@ func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
 		WHEN (NEW.user_id = '%s' AND NEW.event_id IS NOT NULL) EXECUTE FUNCTION public.sleep()`, ids[0]))
 	require.NoError(t, err)
 	store := mustStore(t, pool, postgres.WithTimeout(500*time.Millisecond))
-	s := newScheduler(t, store)
+	calls := &successorCalls{Repository: store}
+	s := newScheduler(t, calls)
 	var stalled []almanac.StalledSeries
+	var firsts []int // the size of the first call of each pass that made one
 	for pass := 0; len(stalled) != 1 || stalled[0].Failures == 0; pass++ {
 		require.Less(t, pass, 400, "passes") // many end early on a busy machine
+		calls.sizes = nil
 		// Maintenance has a third, and this task half of that.
 		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{Within: 4800 * time.Millisecond})
 		if !errors.Is(err, context.DeadlineExceeded) { // on a busy machine another statement takes longer than the timeout
 			require.NoError(t, err)
 		}
+		if len(calls.sizes) > 0 {
+			firsts = append(firsts, calls.sizes[0])
+		}
 		stalled, err = mustStore(t, pool).Stalled(t.Context(), uuid.Nil, 0)
 		require.NoError(t, err)
 	}
+	require.Greater(t, len(firsts), 1)
+	require.Less(t, firsts[1], firsts[0], "the second pass begins with fewer")
 	require.Equal(t, ids[0], stalled[0].UserID)
 	open, err := mustStore(t, pool).Count(t.Context(), almanac.InStatus(almanac.Pending))
 	require.NoError(t, err)
 	require.Equal(t, len(ids)-1, open)
+}
+
+// successorCalls notes how many users each call of AddSuccessors is for at most.
+type successorCalls struct {
+	almanac.Repository
+	sizes []int
+}
+
+func (c *successorCalls) AddSuccessors(ctx context.Context, eventType string, page almanac.Page,
+	plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {
+	c.sizes = append(c.sizes, page.Limit)
+	return c.Repository.AddSuccessors(ctx, eventType, page, plan)
 }
 
 // What takes too long for one user is that user's matter, also if no other user is left to be stored. What takes too

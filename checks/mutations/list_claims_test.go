@@ -192,7 +192,7 @@ var claims = []mutation{
 		promise: "An event that cannot be claimed may stop the later events of its type, but no other type.", in: reliability,
 		file: "run_work.go",
 		old:  "from = new(mark)", new: "from = &w.mark",
-		test: ". TestAPassNamesTheTypeThatIsRefused",
+		test: ". TestEventsBeforeARefusedOneAreClaimedBesideOtherTypes",
 	},
 	{
 		promise: "so `Run` does not start before all of them are there", in: reliability,
