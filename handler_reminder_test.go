@@ -335,7 +335,7 @@ func TestSeriesOfTheHostAreChecked(t *testing.T) {
 		"half a character":  {func() ([]string, error) { return []string{"\xff"}, nil }, "of a series contains characters that cannot be stored"},
 		"an error":          {func() ([]string, error) { return nil, cause }, "no such diary"},
 		"a panic":           {func() ([]string, error) { panic("no") }, "almanac: naming the series of REMINDER panicked: no"},
-		"names of nothing":  {func() ([]string, error) { return []string{"nobody", "past"}, nil }, ""},
+		"unknown names":     {func() ([]string, error) { return []string{"unknown", "past"}, nil }, ""},
 		"no series at all":  {func() ([]string, error) { return nil, nil }, ""},
 		"some that are set": {func() ([]string, error) { return []string{"dentist", "call"}, nil }, ""},
 	}
@@ -398,7 +398,7 @@ func TestAppointmentThatCannotBeReadStaysAsItWas(t *testing.T) {
 	}
 }
 
-// always is a Recurring handler of one rule for everybody.
+// always is a Recurring handler of one rule for every user.
 func always(r calendar.Recurrence) almanac.Recurring {
 	return almanac.Recurring{Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return r, nil }}
 }

@@ -25,7 +25,7 @@ func (choosy) EventType() string { return "CHOOSY" }
 
 func (c choosy) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
 	switch u.FirstName {
-	case "Nobody":
+	case "Unplanned":
 		return calendar.Occurrence{}, calendar.ErrNoOccurrence
 	case "Bad":
 		return calendar.Occurrence{}, errors.New("bad")
@@ -53,7 +53,7 @@ func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
 			t.Parallel()
 			w := openOn(open(t))
 			users := folk(12)
-			users[2].FirstName, users[5].FirstName, users[9].FirstName = "Nobody", "Bad", "Worse"
+			users[2].FirstName, users[5].FirstName, users[9].FirstName = "Unplanned", "Bad", "Worse"
 			_, err := w.scheduler(t, almanac.Birthday{}).CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
 			require.NoError(t, err)
 			scheduler := w.schedulerOf(t, []almanac.EventHandler{almanac.Birthday{}, choosy{}})

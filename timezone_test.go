@@ -728,7 +728,7 @@ func TestTheFirstUnusedOccurrenceIsFoundWithoutCounting(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := calendartest.DrawCase(t)
-		if s.Change.Year() < 1991 { // before anybody here was born
+		if s.Change.Year() < 1991 { // before the users of these tests were born
 			return
 		}
 		from := rapid.SampledFrom(farZones).Draw(t, "from")

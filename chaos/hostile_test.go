@@ -306,7 +306,7 @@ func TestHostileReceivers(t *testing.T) {
 			"redirect-inside": despaired(always(302, func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, target, http.StatusFound)
 			}), "receiver answered 302 Found"),
-			"nobody": {url: "http://" + unused(t), status: "FAILED", retries: attempts, reason: "webhook: no answer: dial tcp"},
+			"unreachable": {url: "http://" + unused(t), status: "FAILED", retries: attempts, reason: "webhook: no answer: dial tcp"},
 		}
 		confront(r, faces, patient)
 		require.Zero(t, contacted.Load(), "redirects are not followed")

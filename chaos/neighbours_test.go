@@ -48,7 +48,7 @@ var edits = []string{"edit", "opt out", "schedule", "delete", "cancel", "run now
 
 // neighbours are the rows of the matrix.
 var neighbours = map[string]neighbour{
-	"nobody": {begin: func(context.Context, *neighbourhood, pgx.Tx) error { return nil }},
+	"none": {begin: func(context.Context, *neighbourhood, pgx.Tx) error { return nil }},
 	"create": {begin: planned(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler) error {
 		_, err := s.CreateUser(ctx, spareProfile(uuid.Nil))
 		return err

@@ -37,7 +37,7 @@ func WithAuthentication(viewer func(r *http.Request) (principal string, ok bool)
 	}
 }
 
-// AllowAll lets everybody in who sends requests for localhost or a loopback address. It is
+// AllowAll allows every request for localhost or a loopback address. It is
 // for programs on the viewer's own machine. A request with any other Host header is
 // answered 421, because it may come from a web page in a browser on this machine.
 func AllowAll() Option {

@@ -25,7 +25,7 @@ type host struct {
 	scheduler  almanac.Scheduler
 }
 
-// newHost returns a dashboard that lets everybody in.
+// newHost returns a dashboard that lets every request in.
 func newHost(t *testing.T, options ...Option) host {
 	t.Helper()
 	repository := almanactest.NewRepository(time.Now)

@@ -20,7 +20,7 @@ import (
 const (
 	// leastToken is how many bytes a token has at least.
 	leastToken = 16
-	// operator is the principal of everybody who knows the token.
+	// operator is the principal of every viewer with the token.
 	operator = "operator"
 	// sessionCookie is the name of the cookie with a session.
 	sessionCookie = "almanac_session"
@@ -40,7 +40,7 @@ const (
 	maxAllTries = 30
 )
 
-// WithTokenLogin lets in everybody who knows a secret token of at least 16 bytes. A viewer
+// WithTokenLogin lets in every viewer with a secret token of at least 16 bytes. The viewer
 // enters it in a form. A session then lasts 12 hours, and ends after an hour without a
 // request; a live page alone does not count as a request. Sessions are kept in memory, so
 // they end with the process, and each process has its own. A program can send the header

@@ -21,8 +21,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// Whatever is asked of it, and in whatever order, PostgreSQL does what the
-// repository in memory does, in which everybody can read what is to be done.
+// PostgreSQL answers a random sequence of calls as the repository in memory does, whose
+// code is short enough to be checked by reading.
 func TestPostgresAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -357,7 +357,7 @@ func TestConsumeNamesEveryBadField(t *testing.T) {
 	require.ErrorIs(t, store.CreateConsumer(t.Context(), strings.Repeat("x", 101)), almanac.ErrInvalid)
 	_, err = store.PruneOutbox(t.Context(), 0)
 	require.ErrorIs(t, err, almanac.ErrInvalid)
-	_, err = store.Consume(t.Context(), "nobody", 1, never)
-	require.EqualError(t, err, `postgres: no consumer "nobody"`)
+	_, err = store.Consume(t.Context(), "unknown", 1, never)
+	require.EqualError(t, err, `postgres: no consumer "unknown"`)
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 }

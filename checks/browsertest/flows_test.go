@@ -17,7 +17,7 @@ import (
 	"github.com/almanac-go/almanac/dashboard"
 )
 
-// letIn lets everybody in as grace.
+// letIn lets every request in as grace.
 func letIn() dashboard.Option {
 	return dashboard.WithAuthentication(func(*http.Request) (string, bool) { return "grace", true })
 }

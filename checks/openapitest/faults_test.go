@@ -64,7 +64,7 @@ func (f faults) test(t *testing.T) {
 		httpapi.WithLiveness(func(context.Context) error { panic("liveness") }), httpapi.WithReadiness(func(context.Context) error { panic("readiness") }),
 	}
 	denied := []httpapi.Option{
-		httpapi.WithPrincipal(func(*http.Request) string { return "somebody" }),
+		httpapi.WithPrincipal(func(*http.Request) string { return "grace" }),
 		httpapi.WithAuthorization(func(_ *http.Request, user uuid.UUID) (bool, error) { return user != uuid.Nil, nil }),
 	}
 	guarded := *f.office

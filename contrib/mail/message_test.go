@@ -242,7 +242,7 @@ func TestNewNamesEveryWrongSetting(t *testing.T) {
 	_, err := almanacmail.New(almanacmail.Settings{
 		Server:     almanacmail.Server{Address: "smtp.example.com", Password: "secret", Encryption: "rot13", Connections: -1},
 		From:       mail.Address{Address: "hello"},
-		ReplyTo:    mail.Address{Name: "nobody"},
+		ReplyTo:    mail.Address{Name: "Ada"},
 		ReturnPath: "<>",
 		Domain:     "example com",
 		DKIM:       &almanacmail.DKIM{Domain: "example.com"},

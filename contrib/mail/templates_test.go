@@ -80,7 +80,7 @@ func TestTemplatesSeeTheDelivery(t *testing.T) {
 	t.Parallel()
 	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
 		"sign.part.txt":    "Yours, {{template \"name\" .}}",
-		"name.part.txt":    "nobody",
+		"name.part.txt":    "the default name",
 		"en/name.part.txt": "Almanac {{.Locale}}",
 		"frame.part.html":  `<html lang="{{.Locale}}">{{block "content" .}}{{end}}</html>`,
 		"en/BIRTHDAY.txt":  "Subject: {{.User.Name}}\r\n\r\n{{.Payload.message}} {{if eq .Payload.years 1}}first{{end}} {{.Payload.price}} {{len .Payload.list}} {{index .Payload.list 1}}\n{{template \"sign\" .}}",

@@ -133,7 +133,7 @@ func typesOf(t *testing.T, g prometheus.Gatherer) map[string]string {
 }
 
 // foreign is a producer of another name. The exporter for Prometheus drops what comes from the
-// bridge, lest a program shows it twice; a collector sees the exporter's translation of names.
+// bridge, so that a program shows it once; a collector sees the exporter's translation of names.
 type foreign struct{ sdkmetric.Producer }
 
 func (f foreign) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
