@@ -112,7 +112,7 @@ func share(t *testing.T) {
 // until waits until the database says that something is so.
 func until(r *chaos.Run, query string, args ...any) {
 	r.Helper()
-	for ctx := r.Within(40 * time.Second); ; {
+	for ctx := r.Within(time.Minute); ; {
 		var so bool
 		err := r.Pool().QueryRow(ctx, query, args...).Scan(&so)
 		if so {

@@ -95,9 +95,16 @@ func (p *Process) Await(ctx context.Context, matches func(Report) bool) (Report,
 	}
 }
 
-// Complaints are the end of what the worker wrote to its standard error: warnings,
-// and what it ended of.
-func (p *Process) Complaints() string { return p.stderr.String() }
+// Complaints are the end of what the worker wrote to its standard error: warnings, and what it ended of. If it has
+// ended, they begin with how.
+func (p *Process) Complaints() string {
+	select {
+	case <-p.ended:
+		return p.command.ProcessState.String() + "\n" + p.stderr.String()
+	default:
+		return p.stderr.String()
+	}
+}
 
 // PID is the worker's id of a process, which is part of the name of its leases' owner.
 func (p *Process) PID() int { return p.command.Process.Pid }
