@@ -118,7 +118,9 @@ func until(r *chaos.Run, query string, args ...any) {
 		if so {
 			return
 		}
-		require.NoError(r, ctx.Err(), "not yet: %s (%v)\n%s", query, err, r.Complaints())
+		if ctx.Err() != nil {
+			require.Fail(r, "not yet", "%s (%v)\n%s\n%s", query, err, r.Activity(), r.Complaints())
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -323,7 +323,7 @@ func (r *Run) DrainedBut(stalls int, limit time.Duration) time.Time {
 			return time.Now()
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {
-			require.Fail(r, "not drained", "%d open, %d ended, %d stalled (%v)\n%s", open, ended, stalled, err, r.Complaints())
+			require.Fail(r, "not drained", "%d open, %d ended, %d stalled (%v)\n%s\n%s", open, ended, stalled, err, r.Complaints(), r.Activity())
 		}
 	}
 }
@@ -340,29 +340,30 @@ func (r *Run) Stalled() (stalled int) {
 	return stalled
 }
 
-// activity says how many events are held by each lease, what each connection to the database does, and for
-// which lock it waits.
-func (r *Run) activity() string {
+// Activity says what each connection to the database does, for which lock it waits, and how many events each
+// worker holds.
+func (r *Run) Activity() (text string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	rows, err := r.pool.Query(ctx, `SELECT concat_ws(' | ', e.status, count(*), l.owner, 'claims ' || max(e.claim_count), min(e.available_at))
-		FROM almanac.events e LEFT JOIN almanac.leases l ON l.token = e.lease_token GROUP BY e.status, l.owner
-		UNION ALL SELECT concat_ws(' | ', pid, application_name, state, wait_event_type, wait_event,
+	for _, query := range []string{
+		`SELECT concat_ws(' | ', pid, application_name, state, wait_event_type, wait_event,
 			'blocked by ' || array_to_string(nullif(pg_blocking_pids(pid), '{}'), ','), (clock_timestamp() - query_start)::interval(0), left(query, 120))
-		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	if err != nil {
-		return err.Error()
+		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY pid`,
+		`SELECT concat_ws(' | ', e.status, count(*), l.owner, 'claims ' || max(e.claim_count), min(e.available_at))
+		FROM almanac.events e LEFT JOIN almanac.leases l ON l.token = e.lease_token GROUP BY e.status, l.owner`, // which may wait for a lock
+	} {
+		rows, _ := r.pool.Query(ctx, query) // an error is that of the rows, too
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			lines = append(lines, err.Error())
+		}
+		text += strings.Join(lines, "\n") + "\n"
 	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err.Error()
-	}
-	return strings.Join(lines, "\n")
+	return text
 }
 
-// Complaints are what the database does, and the ends of what the workers wrote to their standard error.
+// Complaints are the ends of what the workers wrote to their standard error.
 func (r *Run) Complaints() (text string) {
-	text = r.activity() + "\n"
 	for _, w := range r.workers {
 		text += w.Name + ": " + w.Complaints() + "\n"
 	}
