@@ -319,8 +319,15 @@ func TestCreateUsersByTwoProcessesAtOnce(t *testing.T) {
 		})
 	}
 	racing.Wait()
+	locked := 0 // on a busy machine, another process may store a user for longer than a tenth of a second
+	for _, one := range done {
+		for _, r := range one.Refused {
+			require.ErrorIs(t, r.Err, almanac.ErrLocked)
+			locked++
+		}
+	}
 	require.Equal(t, 300, done[0].Created+done[1].Created+done[2].Created)
-	require.Equal(t, 600, done[0].Existing+done[1].Existing+done[2].Existing)
+	require.Equal(t, 600, done[0].Existing+done[1].Existing+done[2].Existing+locked)
 	require.Equal(t, 300, w.stored(t))
 }
 
