@@ -31,6 +31,13 @@ type ClaimRepository interface {
 	// The same call may be repeated: an outcome that was stored before has the same result.
 	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
 
+	// Report replaces the breaker of a lane by the result of change, and returns that result. change gets the
+	// stored breaker, or the zero Breaker, and the repository's clock. It is called inside a transaction, and
+	// again after a conflict, so it must be quick and must not use the repository. A zero result removes the
+	// breaker. While a stored breaker has Allowed, Claim and Until obey it. A repository without breakers returns
+	// an error that matches [errors.ErrUnsupported], which a Scheduler ignores.
+	Report(ctx context.Context, lane string, change func(b Breaker, now time.Time) Breaker) (Breaker, error)
+
 	// Release releases the events that are still held under a token, as after a shutdown or after a
 	// claim whose answer was lost, and returns them. An event that another transaction has locked
 	// stays under the token. The token's lease counts as expired from then on. The same holds for
@@ -106,7 +113,8 @@ type ClaimRequest struct {
 	Lease time.Duration
 	// Mark is where the search begins: events that became available before it are left
 	// out. It avoids scanning events that are known to be claimed. Zero means the start. A
-	// mark later than the repository's clock (the clock was set back) is treated as zero.
+	// mark later than the repository's clock (the clock was set back) is treated as zero. A mark is
+	// ignored for a type whose last pause ended at the mark or later.
 	Mark time.Time
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
@@ -118,8 +126,19 @@ type ClaimResult struct {
 	Events []Event            // PROCESSING, in the order of their due instants
 	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
 	At     time.Time          // the time of the claim by the repository's clock, UTC; zero if it has not searched
-	// Reached is when the last of the events became available, UTC; zero without events. All events that
-	// became available between Mark and Reached are claimed, or were locked by other transactions.
+	// Limited has, by id, the events that lanes with limits have admitted, and the time by this machine's
+	// clock just before the claim. Each starts within 250 ms of that time. An event that was claimed ahead
+	// counts as admitted at its instant. If it cannot start, it is released. Limited is nil if there are none.
+	Limited map[uuid.UUID]time.Time
+	// Placed reports whether an event in Limited has a place of a lane, or counts for its breaker. When it has ended, the worker looks whether
+	// another event waits for the place.
+	Placed bool
+	// Failing reports whether the breaker of a lane of the events is stored. Then the worker reports successes,
+	// too, and not only failures.
+	Failing bool
+	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. All
+	// events of lanes without limits that became available between Mark and Reached are claimed, or were
+	// locked by other transactions.
 	Reached time.Time
 	// Query is how long the claim's statement took. It begins when the repository has a connection,
 	// and ends with the last row. Zero means that it was not measured. It is only informative.
@@ -157,6 +176,7 @@ type Outcome struct {
 	Cause   ReleaseCause  // the cause of a release
 	Failure FailureCause  // the cause of a failure, for observers; a repository does not store it
 	Delay   time.Duration // for a release, the time until the event is available again
+	Lane    string        // for a release, the lane from then on (see InLane); empty if it stays
 }
 
 // Delivered returns the outcome of an event that was delivered at the given instant.
@@ -204,7 +224,14 @@ func (o Outcome) Apply(e Event, now time.Time) (Event, error) {
 			return e.Cancel(o.Reason)
 		}
 	case Pending:
-		return e.Release(o.Cause, o.Reason, now.Add(o.Delay))
+		next, err := e.Release(o.Cause, o.Reason, now.Add(o.Delay))
+		if err == nil && o.Lane != "" {
+			next.Lane = o.Lane
+			if o.Lane == e.Type {
+				next.Lane = ""
+			}
+		}
+		return next, err
 	}
 	return e, &InvalidStateTransitionError{e.ID, e.Status, o.Status}
 }

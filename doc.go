@@ -92,10 +92,11 @@
 //
 // # What a host may add
 //
-//   - To a handler: the methods of [Configurer], [MultiSeries], [Follower] with [FollowUp], or
-//     [Executor].
+//   - To a handler: the methods of [Configurer], [MultiSeries], [Follower] with [FollowUp],
+//     [LaneNamer], or [Executor].
 //   - To a delivery: a [Check] of the [Checks] before it; functions around it ([WithMiddleware]); a
-//     [Limit] of its type.
+//     [BatchDeliverer], which delivers several events together; a [Lane], whose limits all processes
+//     share, with a [Breaker] that has the [Answer]s of its receiver.
 //   - An [Observer], [ObserverFunc] or [Hooks], which get a [Notice] with a [NoticeKind], a
 //     [ReleaseCause] or a [FailureCause]; a [Measurer], which gets a [Measurement].
 //

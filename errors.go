@@ -268,16 +268,44 @@ func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &retryAfterError{err, d}
+	return &retryAfterError{err: err, delay: d}
+}
+
+// Busy is [RetryAfter] for an error with which the receiver asks for a delay of all its events. With
+// [Execution].Breaker, the breaker of the lane opens for d, at most for an hour. Busy(d, nil) returns nil.
+func Busy(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{err, d, true}
 }
 
 type retryAfterError struct {
 	err   error
 	delay time.Duration
+	busy  bool // whether the delay holds for all events of the receiver
 }
 
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
+
+// InLane returns an error by which a delivery moves its event to another lane (see [LaneNamer]), such as when the
+// receiver of a user has changed since the event was planned. No attempt is counted. The event is available a
+// second later, and starts when that lane admits it. The event's type means the lane of the type. If the event is in that
+// lane already, or if the name is invalid, the attempt has failed.
+func InLane(lane string) error { return &laneError{lane} }
+
+type laneError struct{ lane string }
+
+func (e *laneError) Error() string { return fmt.Sprintf("moved to lane %q", e.lane) }
+
+// to returns the lane of the event from then on, if it can move there.
+func (e *laneError) to(was Event) (lane string, ok bool) {
+	if e.lane == was.Type {
+		return e.lane, was.Lane != ""
+	}
+	return e.lane, e.lane != was.Lane && laneProblem(e.lane) == ""
+}
 
 // Snooze returns an error with which a delivery postpones its event by d, at least one second. No
 // attempt is counted, so an event can be postponed any number of times. The reason is for

@@ -60,6 +60,7 @@ type Event struct {
 	UserID        uuid.UUID
 	Type          string        // such as "BIRTHDAY"; the key of the handler
 	Series        string        // the name that the handler gave the series; "" for the only series of a handler
+	Lane          string        // the name of its lane, as the handler gave it; "" for the lane of its type; see LaneNamer
 	OccurrenceKey string        // set by the handler or by the host; see Occurrence.Key
 	KeyUnit       calendar.Unit // what OccurrenceKey names; see calendar.Occurrence.Unit
 	Origin        Origin        // how the event was created; zero if its handler planned it
@@ -186,6 +187,7 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
 		e.Nominal = nominal
 	}
+	e.Lane = laneOf(h, u, o)
 	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)
 	e.AvailableAt = e.FirstAvailable()
 	stays := len(payload) > 0 && bytes.Equal(payload, e.Payload)
@@ -215,6 +217,9 @@ func (e Event) check(payloadStays bool) error {
 		refuse("series", tokenProblem(e.Series, maxSeriesName))
 	}
 	refuse("occurrence key", tokenProblem(e.OccurrenceKey, maxOccurrenceKey))
+	if e.Lane != "" {
+		refuse("lane", laneProblem(e.Lane))
+	}
 	if e.KeyUnit != calendar.UnitText {
 		refuse("key unit", tokenProblem(string(e.KeyUnit), maxKeyUnit))
 	}
@@ -373,7 +378,7 @@ func CheckChange(from, to Event) error {
 
 // sameTarget reports whether two states of an event have the same instant and payload.
 func (e Event) sameTarget(other Event) bool {
-	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone &&
+	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone && e.Lane == other.Lane &&
 		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
 }
 

@@ -60,7 +60,7 @@ func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	again := Event{
-		ID: id, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Status: Pending, Due: e.Due,
+		ID: id, UserID: e.UserID, Type: e.Type, Series: e.Series, Lane: e.Lane, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Status: Pending, Due: e.Due,
 		Origin: Origin{Kind: OriginRequeued, From: e.ID},
 		Wall:   e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
 		AvailableAt: later(now, e.Due).UTC(), ClaimCount: max(e.ClaimCount, 1), Version: 1,
@@ -155,12 +155,4 @@ func WithPrincipal(ctx context.Context, name string) context.Context {
 func Principal(ctx context.Context) string {
 	name, _ := ctx.Value(principal{}).(string)
 	return name
-}
-
-// checkEventType returns a [*ValidationError] for a type that cannot be stored.
-func checkEventType(eventType string) error {
-	if problem := tokenProblem(eventType, maxEventType); problem != "" {
-		return &ValidationError{[]FieldError{{Field: "event type", Problem: problem}}}
-	}
-	return nil
 }

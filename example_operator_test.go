@@ -93,11 +93,11 @@ func ExampleOperator_pause() {
 	ctx := context.Background()
 	scheduler, _ := greeter()
 
-	if err := scheduler.Pause(ctx, almanac.TypeBirthday); err != nil {
+	if err := scheduler.Pause(ctx, almanac.Pause{Lane: almanac.TypeBirthday}); err != nil {
 		panic(err)
 	}
 	paused, err := scheduler.Paused(ctx)
-	fmt.Println(paused[0].EventType, "since", paused[0].Since.Format(time.DateTime), err)
+	fmt.Println(paused[0].Lane, "since", paused[0].Since.Format(time.DateTime), err)
 	fmt.Println(scheduler.Resume(ctx, almanac.TypeBirthday))
 	// Output:
 	// BIRTHDAY since 2026-06-01 00:00:30 <nil>

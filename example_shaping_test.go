@@ -80,20 +80,21 @@ func ExampleSnooze() {
 	// 1
 }
 
-// A provider takes one text message a minute, whatever else is due. NewScheduler refuses
-// a limit that is out of range.
-func ExampleLimit() {
-	texts := almanac.WithLimit("TEXT", almanac.Limit{Workers: 1, Rate: 1.0 / 60, Burst: 1})
-	text := almanac.Reminder{Type: "TEXT"}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, text)
+// A provider takes one text message a minute from all processes together, whatever else is due.
+func ExampleLane() {
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{Type: "TEXT"})
 	if err != nil {
 		panic(err)
 	}
-	_, err = almanac.NewScheduler(almanactest.NewRepository(nil), registry, texts, almanac.WithLimit("TEXTS", almanac.Limit{Rate: -1}))
-	fmt.Println(err)
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(scheduler.SetLane(context.Background(), almanac.Lane{Name: "TEXT", Rate: 1.0 / 60, Places: 1}))
+	fmt.Println(scheduler.SetLane(context.Background(), almanac.Lane{Name: "TEXT", Rate: -1}))
 	// Output:
-	// almanac: limit for event type "TEXTS", which has no handler
-	// almanac: limit for event type "TEXTS": rate of -1
+	// <nil>
+	// almanac: invalid input: rate is -1, and not between 0.000001 and 1000000
 }
 
 // A middleware sees every delivery and its error; this one refuses one type.

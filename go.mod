@@ -13,7 +13,6 @@ require (
 	github.com/testcontainers/testcontainers-go v0.44.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/text v0.41.0
-	golang.org/x/time v0.15.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -176,6 +176,15 @@ type Execution struct {
 	RetryPolicy RetryPolicy
 	// CatchUpPolicy says what happens to occurrences that passed during a long downtime.
 	CatchUpPolicy CatchUp
+	// Breaker protects a receiver that is down, and the attempts of its events. After some failures, all processes
+	// together try one event of the lane at a time, and the others wait. See [Breaker]. The default is false.
+	Breaker bool
+	// Fallback is the type of the event that follows an event which is FAILED, such as a letter after a message that
+	// was refused. It is a [FollowUp] that is due at once. Its key is made of the type of the
+	// failed event, the name of its series if it has one, and its key, with slashes between them: "BIRTHDAY/2027".
+	// If that is longer than 90 bytes, it is the idempotency key of the failed event. A requeued event
+	// that fails again has the same key, so no second event follows. The type must have a handler. Empty means none.
+	Fallback string
 	// OverrideOptOuts makes events owed to users who have opted out of them, as for notices
 	// that the law requires. The default is false.
 	OverrideOptOuts bool
@@ -225,6 +234,11 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: %w", eventType, err))
 		}
 		r[eventType] = h
+	}
+	for eventType, h := range r {
+		if to := givenExecution(h).Fallback; to != "" && (r[to] == nil || to == eventType) {
+			errs = append(errs, fmt.Errorf("almanac: handler of %q: fallback %q is not the type of another handler", eventType, excerpt.Of(to, maxEventType)))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -33,10 +33,23 @@ type FollowUp struct {
 }
 
 // followUps plans the follow-ups of an event that has ended.
-func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([]Event, error) {
-	list, err := f.Follow(u, ended)
-	if err != nil {
-		return nil, err
+func (s *scheduler) followUps(h EventHandler, ended Event, u User, now time.Time) ([]Event, error) {
+	var list []FollowUp
+	if f, able := h.(Follower); able {
+		var err error
+		if list, err = f.Follow(u, ended); err != nil {
+			return nil, err
+		}
+	}
+	if to := givenExecution(h).Fallback; to != "" && ended.Status == Failed {
+		key := ended.Type + "/" + ended.OccurrenceKey
+		if ended.Series != "" {
+			key = ended.Type + "/" + ended.Series + "/" + ended.OccurrenceKey
+		}
+		if len(key) > maxDetachedKey {
+			key = ended.IdempotencyKey.String()
+		}
+		list = append(list, FollowUp{to, calendar.Occurrence{Key: key, Wall: u.Timezone.WallTime(now)}})
 	}
 	var events []Event
 	var errs []error
@@ -75,10 +88,12 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 }
 
 // followWith returns the function that plans the follow-ups of e, settled by o. It
-// returns nil if the handler is no Follower, or the event has not ended or is called off.
+// returns nil if there are none: the event has not ended, or is called off, or the handler is no Follower and has no
+// fallback for it.
 func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, time.Time) ([]Event, error) {
-	f, able := h.(Follower)
-	if !able || o.Status != Completed && o.Status != Failed {
+	_, able := h.(Follower)
+	fallback := o.Status == Failed && givenExecution(h).Fallback != ""
+	if !fallback && (!able || o.Status != Completed && o.Status != Failed) {
 		return nil
 	}
 	return func(u User, now time.Time) ([]Event, error) {
@@ -86,7 +101,7 @@ func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, ti
 		if err != nil {
 			return nil, err
 		}
-		events, err := s.followUps(f, ended, u, now)
+		events, err := s.followUps(h, ended, u, now)
 		for i := range events {
 			events[i] = s.stampHere(events[i], now)
 		}

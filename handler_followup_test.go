@@ -177,3 +177,35 @@ func TestAnOutcomeIsStoredWhenFollowFails(t *testing.T) {
 		}
 	}
 }
+
+// A letter follows a message that the receiver refuses, also if that is tried again.
+func TestAFallbackFollowsAFailedEvent(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.Permanent(errBusy), nil, almanac.Permanent(errBusy)}}
+			message := series{almanac.Execution{Fallback: "QUESTION"}, "MESSAGE", ago(time.Minute, nextYear), r.Deliver}
+			stored := storeEvent(t, w.store, message)
+			scheduler := w.runAll(t, []almanac.EventHandler{message, question{}}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+
+			failed := w.await(t, almanac.EventFailed)
+			w.await(t, almanac.EventCreated)
+			letter := w.await(t, almanac.EventCreated)
+			require.Equal(t, []any{"QUESTION", "MESSAGE/" + stored.OccurrenceKey, almanac.Origin{Kind: almanac.OriginFollowUp, From: stored.ID}},
+				[]any{letter.Type, letter.OccurrenceKey, letter.Origin})
+			require.Equal(t, letter.ID, w.await(t, almanac.EventCompleted).ID, "it is due at once")
+			_, err := scheduler.Requeue(t.Context(), failed.ID, almanac.ForceOptions{})
+			require.NoError(t, err)
+			w.await(t, almanac.EventFailed)
+			require.NoError(t, w.stop())
+			n, err := w.store.Count(t.Context(), almanac.OfType("QUESTION"))
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		})
+	}
+	for _, to := range []string{"MESSAGE", "NONE"} {
+		_, err := almanac.NewRegistry(series{Execution: almanac.Execution{Fallback: to}, eventType: "MESSAGE"}, question{})
+		require.EqualError(t, err, `almanac: handler of "MESSAGE": fallback "`+to+`" is not the type of another handler`)
+	}
+}

@@ -37,6 +37,8 @@ const (
 	EventSkipped        NoticeKind = "event.skipped"         // an edit of the user left the event unchanged, because it was claimed or requeued before
 	SeriesStalled       NoticeKind = "series.stalled"        // an event ended, and its successor could not be planned; see StalledSeries
 	FollowUpsLost       NoticeKind = "event.follow_ups_lost" // an event ended, and its follow-ups could not be planned; they are not tried again
+	LaneFailing         NoticeKind = "lane.failing"          // a breaker has opened, or has been open for another hour; see Breaker
+	LaneRecovered       NoticeKind = "lane.recovered"        // a breaker has closed after the receiver accepted events
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -53,6 +55,8 @@ type Notice struct {
 	Cause   ReleaseCause // the cause of the release, for EventReleased
 	Failure FailureCause // the cause of the failure, for EventFailed
 	Err     error        // why nothing could be planned, for SeriesStalled and FollowUpsLost
+	Lane    string       // for kinds that begin with "lane."
+	Breaker Breaker      // as stored, for LaneFailing; as it was, for LaneRecovered
 }
 
 // ObserverFunc makes an Observer from a function.

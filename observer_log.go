@@ -23,6 +23,9 @@ type logObserver struct{ log *slog.Logger }
 // Observe logs one change.
 func (o logObserver) Observe(ctx context.Context, n Notice) {
 	level := levelOf(n)
+	if n.Lane != "" { // the scheduler has logged it
+		return
+	}
 	if !o.log.Enabled(ctx, level) {
 		return
 	}

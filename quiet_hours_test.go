@@ -34,6 +34,8 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 		at        int                                    // the hour of the event, on the first day, in UTC
 		begin     time.Duration                          // when Run begins
 		answers   []error                                // of the receiver
+		users     int                                    // 1 if zero
+		rate      float64                                // of the lane, in starts an hour; 0 for no limit
 		hours     func(almanac.User) calendar.QuietHours // 22 to 8 if nil
 		want      []time.Duration                        // when it is delivered, to the minute
 	}{
@@ -48,6 +50,10 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 		"a late event of a mandatory type": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{OverrideOptOuts: true}, want: []time.Duration{23 * time.Hour}},
 		"a late event of a user without":   {at: 21, begin: 23 * time.Hour, hours: quiet(0, 0), want: []time.Duration{23 * time.Hour}},
 		"an event that is too old by then": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 5 * time.Hour}}},
+		"events that wait for their lane in the night for which they asked": {at: 23, users: 4, rate: 2,
+			want: []time.Duration{23 * time.Hour, 23*time.Hour + 30*time.Minute, 24 * time.Hour, 24*time.Hour + 30*time.Minute}},
+		"events that wait for their lane until the night": {at: 21, users: 4, rate: 1,
+			want: []time.Duration{21 * time.Hour, 32 * time.Hour, 33 * time.Hour, 34 * time.Hour}},
 		"an event that is not yet too old": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 12 * time.Hour}}, want: []time.Duration{32 * time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +70,13 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 				}}
 				inUTC := inBeirut
 				inUTC.Timezone = "UTC"
-				_, err := w.scheduler(t, handler).CreateUser(t.Context(), inUTC)
-				require.NoError(t, err)
+				for range max(tt.users, 1) {
+					_, err := w.scheduler(t, handler).CreateUser(t.Context(), inUTC)
+					require.NoError(t, err)
+				}
+				if tt.rate > 0 {
+					require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "TICK", Rate: tt.rate / 3600, Burst: 1}))
+				}
 				time.Sleep(tt.begin)
 
 				w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithQuietHours(tt.hours), almanac.WithMissedGrace(15*time.Minute), almanac.WithDeliverer(almanac.ChannelWebhook, r))
@@ -74,7 +85,9 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 
 				var got []time.Duration
 				for i, d := range r.deliveries() {
-					require.Equal(t, i+1, d.Attempt, "a postponement counts no attempt")
+					if tt.users == 0 {
+						require.Equal(t, i+1, d.Attempt, "a postponement counts no attempt")
+					}
 					got = append(got, d.At.Sub(start).Truncate(time.Minute))
 				}
 				require.Equal(t, tt.want, got)

@@ -161,16 +161,27 @@ type MaintenanceRepository interface {
 	// the others and returns them with an error. MoveEvents waits for no lock.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 
-	// Pause stores that a type is paused, unless it is paused already. Claim and Until leave
-	// out events of paused types. A repository that cannot pause returns an error that
-	// matches [errors.ErrUnsupported] from Pause and Resume, and no types from Paused.
-	Pause(ctx context.Context, eventType string) error
+	// Pause stores that a type is paused, with the reason and the end of p and the principal of ctx.
+	// If the type is paused already, the pause keeps its beginning. Claim leaves out events of paused
+	// types. After the end of a pause, Claim and Until find the events that waited for that end, even if
+	// they became available before the mark. Until takes the end of a pause as the time when they become
+	// available. A repository that cannot pause returns an error that matches [errors.ErrUnsupported] from Pause
+	// and Resume, and no types from Paused.
+	Pause(ctx context.Context, p Pause) error
 
-	// Resume deletes the pause of a type, and sends a hint to listeners.
-	Resume(ctx context.Context, eventType string) error
+	// Resume ends the pause of a lane, removes its breaker, and sends a hint to listeners.
+	Resume(ctx context.Context, lane string) error
 
-	// Paused returns the pauses, in alphabetical order of types.
+	// Paused returns the pauses that have not ended, in alphabetical order of types.
 	Paused(ctx context.Context) ([]Pause, error)
+
+	// PutLane stores the limits of a lane, with no tokens at first, and sends a hint to listeners. If the
+	// same limits are stored, nothing changes. It removes the limits of a lane without any; a pause stays. Claim and Until obey the stored limits. A repository that cannot
+	// limit returns an error that matches [errors.ErrUnsupported] from PutLane, and no lanes from Lanes.
+	PutLane(ctx context.Context, l Lane) error
+
+	// Lanes returns the lanes that have limits, in alphabetical order.
+	Lanes(ctx context.Context) ([]Lane, error)
 }
 
 // ZoneBook has the zone rules and marks that a repository stores.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,7 @@ import (
 
 // running lets a scheduler wake the engines that run in the same process.
 type running struct {
-	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
+	worker   atomic.Pointer[worker] // nil unless the engine runs
 	miswired miswired
 	zones    *zoneFollower // of RunOnce; only the active pass uses it
 	host     *isolate.Group
@@ -50,50 +49,44 @@ func (m *miswired) isNew(err noDelivererError) bool {
 	return !logged && m.count.Add(1) <= maxMiswired
 }
 
-// wake makes all engines search from the beginning, because the caller does not know
+// wake makes the engine search from the beginning, because the caller does not know
 // which events are available.
 func (r *running) wake() {
-	r.each(func(l *lane) { l.mark.reset() })
+	if w := r.worker.Load(); w != nil {
+		w.mark.reset()
+		w.engine.Wake()
+	}
 }
 
-// wakeFor makes the engines search again after events were stored. It moves the marks
+// wakeFor makes the engine search again after events were stored. It moves the mark
 // back to the PENDING ones of them.
 func (r *running) wakeFor(events ...Event) {
-	r.each(func(l *lane) { l.mark.note(events...) })
+	if w := r.worker.Load(); w != nil {
+		w.mark.note(events...)
+		w.engine.Wake()
+	}
 }
 
-// each calls update for every lane, and then wakes the lane's engine.
-func (r *running) each(update func(*lane)) {
-	lanes := r.lanes.Load()
-	if lanes == nil {
-		return
-	}
-	for _, l := range *lanes {
-		update(l)
-		l.engine.Wake()
-	}
+// newWorker returns a worker without its engine.
+func (s *scheduler) newWorker() (*worker, error) {
+	routes, err := s.routes()
+	return &worker{scheduler: s, types: s.registry.EventTypes(), routes: routes, owner: owner(), program: program.Own()}, err
 }
 
 func (s *scheduler) Run(ctx context.Context) error {
 	if s.inTransaction() {
 		return fmt.Errorf("almanac: run: in a transaction: %w", errors.ErrUnsupported)
 	}
-	routes, err := s.routes()
+	w, err := s.newWorker()
 	if err != nil {
 		return err
 	}
-	lanes, owner := s.lanes(), owner()
-	for i, l := range lanes {
-		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner, program: program.Own()}
-		l.engine = w.newEngine()
-		if i == 0 {
-			l.engine.Tasks = w.maintenance()
-		}
-	}
-	if !s.running.lanes.CompareAndSwap(nil, &lanes) {
+	w.engine = w.newEngine()
+	w.engine.Tasks = w.maintenance()
+	if !s.running.worker.CompareAndSwap(nil, w) {
 		return ErrRunning
 	}
-	defer s.running.lanes.Store(nil)
+	defer s.running.worker.Store(nil)
 	if err := s.verify(ctx); err != nil {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
@@ -103,34 +96,29 @@ func (s *scheduler) Run(ctx context.Context) error {
 			_ = s.miswired(ctx, err)
 		}
 	}
-	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", owner),
+	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", w.owner),
 		slog.Any("event_types", s.registry.EventTypes()), slog.Int("workers", s.workers))
 	s.agree(ctx)
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}
-	err = s.runListening(ctx, lanes)
+	err = s.runListening(ctx, w.engine)
 	if err != nil {
-		s.log.ErrorContext(ctx, "scheduler stopped", slog.String("owner", owner), slog.Any("error", err))
+		s.log.ErrorContext(ctx, "scheduler stopped", slog.String("owner", w.owner), slog.Any("error", err))
 		return fmt.Errorf("almanac: run: %w", err)
 	}
-	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", owner))
+	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", w.owner))
 	return nil
 }
 
-// runListening runs the engines, and listens for hints until they end.
-func (s *scheduler) runListening(ctx context.Context, lanes []*lane) error {
+// runListening runs the engine, and listens for hints until it ends.
+func (s *scheduler) runListening(ctx context.Context, e *machine) error {
 	listening, stop := context.WithCancel(ctx)
-	var listener, engines sync.WaitGroup
+	var listener sync.WaitGroup
 	listener.Go(func() { s.listen(listening) })
 	defer listener.Wait()
 	defer stop()
-	errs := make([]error, len(lanes))
-	for i, l := range lanes {
-		engines.Go(func() { errs[i] = l.engine.Run(ctx) })
-	}
-	engines.Wait()
-	return errors.Join(errs...)
+	return e.Run(ctx)
 }
 
 // verify waits until the repository answers whether this program can work on it, or until ctx
@@ -200,10 +188,9 @@ func zoneRelease(now time.Time) string {
 // fails, so the attempts must become rare.
 var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.2}
 
-// listen wakes the engines for each hint of the repository, until ctx is done. It logs the
-// start and the end of an outage, not each failure. Without hints, it polls the pauses.
+// listen wakes the engine for each hint of the repository, until ctx is done. It logs the
+// start and the end of an outage, not each failure.
 func (s *scheduler) listen(ctx context.Context) {
-	pauses := new(pausePoll)
 	for failures := 0; ctx.Err() == nil; {
 		err := s.repository.Listen(ctx, func() {
 			if failures > 0 {
@@ -213,56 +200,15 @@ func (s *scheduler) listen(ctx context.Context) {
 			s.running.wake()
 		})
 		if err == nil || ctx.Err() != nil {
-			break
+			return
 		}
 		failures++
 		if failures == 1 {
 			s.log.WarnContext(ctx, "hints of other processes are not received, their events wait for the next poll", slog.Any("error", err))
 		}
-		s.pollPauses(ctx, pauses, time.After(listenAgain.Delay(failures, rand.Float64())))
-	}
-	s.pollPauses(ctx, pauses, nil)
-}
-
-// pausePoll lets a process that receives no hints notice the end of a pause. Events that
-// waited for that end may be older than the mark, where polls do not look.
-type pausePoll struct {
-	seen     []Pause     // the pauses at the last query
-	look     *time.Timer // fires when the next query is due; nil before the first query
-	failures int         // in a row
-}
-
-// pollPauses wakes the engine when a pause ends, until enough fires or ctx is done. It queries the
-// pauses as often as the engine polls. After a failure it waits as long as the next attempt to listen.
-func (s *scheduler) pollPauses(ctx context.Context, w *pausePoll, enough <-chan time.Time) {
-	if ctx.Err() != nil {
-		return
-	}
-	if w.look == nil {
-		w.look = time.NewTimer(max(s.poll, s.lookAtPauses(ctx, w)))
-	}
-	for {
 		select {
-		case <-w.look.C:
-			w.look.Reset(max(s.poll, s.lookAtPauses(ctx, w)))
-		case <-enough:
-			return
+		case <-time.After(listenAgain.Delay(failures, rand.Float64())):
 		case <-ctx.Done():
-			return
 		}
 	}
-}
-
-// lookAtPauses queries the pauses, and returns the least time until the next query.
-func (s *scheduler) lookAtPauses(ctx context.Context, w *pausePoll) time.Duration {
-	paused, err := s.repository.Paused(ctx)
-	if err != nil {
-		w.failures++
-		return listenAgain.Delay(w.failures, rand.Float64())
-	}
-	if slices.ContainsFunc(w.seen, func(was Pause) bool { return !slices.Contains(paused, was) }) {
-		s.running.wake()
-	}
-	w.seen, w.failures = paused, 0
-	return 0
 }

@@ -12,11 +12,8 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// ahead returns how the engine claims events before they are due. With a rate, it claims none ahead.
+// ahead returns how the engine claims events before they are due.
 func (w *worker) ahead() engine.Ahead[*job] {
-	if w.tokens != nil { // with a rate, events that wait for a token would be held
-		return engine.Ahead[*job]{}
-	}
 	return engine.Ahead[*job]{
 		Window:  w.lookAhead,
 		Claim:   func(ctx context.Context, n int) ([]*job, error) { return w.claim(ctx, n, w.lookAhead) },

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/isolate"
 )
 
@@ -115,39 +114,30 @@ func (t Failure) overdue(what string) error {
 
 func (s *scheduler) Health() Health {
 	h := Health{Patience: s.lease / 2, Blocked: s.running.host.Blocked()}
-	lanes := s.running.lanes.Load()
-	if lanes == nil {
-		for _, l := range s.lanes() {
-			h.Workers += l.workers
-		}
+	h.Workers = s.workers
+	w := s.running.worker.Load()
+	if w == nil {
 		return h
 	}
-	h.Running, h.Maintenance, h.Deliveries = true, make(map[string]Failure), make(map[string]Failure)
-	for _, l := range *lanes {
-		h.add(l)
+	h.Maintenance, h.Deliveries = make(map[string]Failure), make(map[string]Failure)
+	is := w.engine.Health()
+	h.Running, h.Held, h.Stuck, h.Lost = is.Running, is.Held, is.Stuck, is.Lost
+	h.Claim, h.Settle, h.Renew = Failure(is.Claim), Failure(is.Settle), Failure(is.Renew)
+	for name, failure := range is.Tasks {
+		h.Maintenance[name] = Failure(failure)
+	}
+	w.attempts.show(h.Deliveries)
+	refused := make(map[string]Failure)
+	w.refused.show(refused)
+	for eventType, is := range refused { // the longest failure counts
+		if is.For > h.Claim.For {
+			h.Claim = Failure{For: is.For, Err: fmt.Errorf("events of type %s: %w", eventType, is.Err)}
+		}
 	}
 	return h
 }
 
-// add adds the health of a lane. All lanes have to run, and the longest failure counts.
-func (h *Health) add(l *lane) {
-	was := l.engine.Health()
-	h.Running = h.Running && was.Running
-	h.Workers += l.workers
-	h.Held, h.Stuck, h.Lost = h.Held+was.Held, h.Stuck+was.Stuck, h.Lost+was.Lost
-	h.Claim, h.Settle, h.Renew = worse(h.Claim, was.Claim), worse(h.Settle, was.Settle), worse(h.Renew, was.Renew)
-	for name, failure := range was.Tasks {
-		h.Maintenance[name] = Failure(failure)
-	}
-	l.attempts.show(h.Deliveries)
-	refused := make(map[string]Failure)
-	l.refused.show(refused)
-	for eventType, is := range refused {
-		h.Claim = worse(h.Claim, engine.Failure{For: is.For, Err: fmt.Errorf("events of type %s: %w", eventType, is.Err)})
-	}
-}
-
-// attempts has the event types of a lane of which the last attempt, to deliver or to claim, failed.
+// attempts has the event types of which the last attempt, to deliver or to claim, failed.
 type attempts struct {
 	mu      sync.Mutex
 	failing map[string]failing // by event type
@@ -190,11 +180,4 @@ func (a *attempts) show(failures map[string]Failure) {
 	for eventType, is := range a.failing {
 		failures[eventType] = Failure{For: time.Since(is.since), Err: is.err}
 	}
-}
-
-func worse(a Failure, b engine.Failure) Failure {
-	if a.For >= b.For {
-		return a
-	}
-	return Failure(b)
 }

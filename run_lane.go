@@ -1,10 +1,8 @@
 package almanac
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -12,103 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/google/uuid"
 )
-
-// Limit limits how one process delivers the events of one type, separately from other types.
-type Limit struct {
-	// Workers is how many events of the type are delivered at the same time. These
-	// workers are in addition to those of [WithWorkers], and the type uses no others. It
-	// must not be negative. Zero means the number of WithWorkers.
-	Workers int
-	// Rate is how many events may start in one second, on average, in this process. It must not be negative.
-	// Zero means no limit. With a rate, events are claimed at their instants instead of ahead.
-	Rate float64
-	// Burst is how many events may start at once after a time without starts: in any
-	// second, at most Rate + Burst events start. It must not be negative, and needs a
-	// Rate. Zero means a twentieth of Rate, rounded down, and at least 1.
-	Burst int
-}
-
-func (l Limit) check() error {
-	var errs []error
-	if l.Workers < 0 {
-		errs = append(errs, fmt.Errorf("%d workers", l.Workers))
-	}
-	if !(l.Rate >= 0) || math.IsInf(l.Rate, 1) { // every comparison with NaN is false
-		errs = append(errs, fmt.Errorf("rate of %v", l.Rate))
-	}
-	if l.Burst < 0 || l.Burst > 0 && l.Rate == 0 {
-		errs = append(errs, fmt.Errorf("burst of %d at a rate of %v", l.Burst, l.Rate))
-	}
-	return errors.Join(errs...)
-}
-
-// burst returns Burst or its default. With the default, starts are spread evenly, and the
-// rate is still reached if a claim takes up to 50 ms.
-func (l Limit) burst() int {
-	if l.Burst > 0 {
-		return l.Burst
-	}
-	return int(max(1, min(l.Rate/20, math.MaxInt32)))
-}
-
-// lane is an engine with the event types that it runs. Each type with a limit has its own
-// lane, so that its waiting events do not delay other types. All other types share one
-// lane. A lane holds for one process; docs/adr/0067-lanes.md has what will hold for all.
-type lane struct {
-	types   []string
-	workers int
-	tokens  *rate.Limiter // nil without a rate
-	mark    mark
-	engine  *machine
-	attempts
-	refused attempts // to claim: the types of which the repository refuses an event; only the claimer changes it
-}
-
-// lanes returns the lanes for the types of the registry. The first lane is the shared
-// one. It runs the maintenance tasks, even if it has no types.
-func (s *scheduler) lanes() []*lane {
-	shared := &lane{workers: s.workers}
-	all := []*lane{shared}
-	for _, eventType := range s.registry.EventTypes() {
-		l, limited := s.limits[eventType]
-		if !limited {
-			shared.types = append(shared.types, eventType)
-			continue
-		}
-		one := &lane{types: []string{eventType}, workers: l.Workers}
-		one.workers = cmp.Or(one.workers, s.workers)
-		if l.Rate > 0 {
-			one.tokens = rate.NewLimiter(rate.Limit(l.Rate), l.burst())
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-// allowance returns how many of the free workers may start an event by the rate.
-func (l *lane) allowance(free int, now time.Time) int {
-	if l.tokens == nil {
-		return free
-	}
-	return min(free, int(l.tokens.TokensAt(now)))
-}
-
-// spend takes tokens of the rate for n events.
-func (l *lane) spend(n int, now time.Time) {
-	if l.tokens != nil && n > 0 {
-		l.tokens.AllowN(now, n)
-	}
-}
-
-// untilAllowed returns how long until the rate allows an event to start.
-func (l *lane) untilAllowed(now time.Time) time.Duration {
-	if l.tokens == nil {
-		return 0
-	}
-	return max(0, time.Duration((1-l.tokens.TokensAt(now))/float64(l.tokens.Limit())*float64(time.Second)))
-}
 
 // safeToRetry reports whether a failed call certainly stored nothing. Then there is
 // nothing to undo, and no need to load a failing database further.
@@ -152,6 +55,16 @@ func (w *worker) apart(ctx context.Context, try func(types []string) error) erro
 			slog.Duration("retry_in", time.Until(w.refused.failing[t].retry)), slog.Any("error", err))
 	}
 	return nil
+}
+
+// disown releases the events of a claim whose answer was lost, even if the claim used up
+// its time. If that fails too, the lease expires by itself.
+func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lease/6)
+	defer cancel()
+	released, err := w.repository.Release(ctx, token)
+	w.notifyReleased(ctx, released, AfterShutdown)
+	return err
 }
 
 // searched notes that a search from the beginning found no due event of the types that are not left out.
@@ -255,7 +168,7 @@ func (m *mark) advance(r ClaimRequest, c ClaimResult) {
 		m.failures = 0
 	}
 	m.whole = m.whole || c.At.IsZero() && r.Mark.IsZero() // the repository has not searched
-	if len(c.Events) == 0 {
+	if c.Reached.IsZero() {
 		return
 	}
 	fromBeginning := r.Mark.IsZero() || c.Reached.Before(r.Mark) // the mark was later than the repository's clock
@@ -341,4 +254,67 @@ func (w *worker) begin(ctx context.Context, j *job) bool {
 		}
 		time.Sleep(wait / 50)
 	}
+}
+
+// admission is how lanes have admitted an event.
+type admission struct {
+	asked   time.Time // before it, by this machine's monotonic clock; zero if the lane has no limits
+	placed  bool      // whether another event may wait for its place
+	failing bool      // whether successes are reported to breakers, too
+}
+
+// admittedBy returns how a claim has admitted an event.
+func admittedBy(c ClaimResult, id uuid.UUID) admission {
+	if asked, limited := c.Limited[id]; limited {
+		return admission{asked, c.Placed, c.Failing}
+	}
+	return admission{failing: c.Failing}
+}
+
+// waitedAfterAdmission returns how long ago the event's lane admitted it, or for an event that was claimed
+// ahead, how long ago its instant was. It is zero for lanes without limits.
+func (j *job) waitedAfterAdmission() time.Duration {
+	switch {
+	case j.of.asked.IsZero():
+		return 0
+	case j.early:
+		return j.clock.now().Sub(j.event.FirstAvailable())
+	}
+	return time.Since(j.of.asked)
+}
+
+// waitsForALane reports whether an event is due whose lane has no room.
+func (s *scheduler) waitsForALane(ctx context.Context) (bool, error) {
+	lanes, err := s.repository.Lanes(ctx)
+	if len(lanes) == 0 {
+		return false, err
+	}
+	paused, err := s.repository.Paused(ctx)
+	if err != nil {
+		return false, err
+	}
+	types := slices.DeleteFunc(s.registry.EventTypes(), func(t string) bool {
+		h, _ := s.registry.Handler(t)
+		_, names := h.(LaneNamer)
+		return !names && !slices.ContainsFunc(lanes, func(l Lane) bool { return l.Name == t }) ||
+			slices.ContainsFunc(paused, func(p Pause) bool { return p.Lane == t })
+	})
+	if len(types) == 0 {
+		return false, nil
+	}
+	due, err := s.repository.FindMissed(ctx, types, 0, 1)
+	return len(due) > 0, err
+}
+
+// laneSince returns the lane of an event that was planned before its handler named lanes, or "". It does so when the
+// event is claimed for the first time. A deliverer may move it back.
+func (j *job) laneSince() string {
+	if j.event.Lane != "" || j.event.ClaimCount > 1 {
+		return ""
+	}
+	lane := laneOf(j.route.handler, j.user, j.event.Occurrence())
+	if lane != "" && laneProblem(lane) != "" {
+		return "" // as planned
+	}
+	return lane
 }

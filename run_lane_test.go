@@ -42,9 +42,9 @@ func (c *throng) Deliver(_ context.Context, _ almanac.Delivery) error {
 	return nil
 }
 
-// busyHour runs two types of which one has a limit, thirty events each, for an hour of
-// virtual time.
-func busyHour(t *testing.T, l almanac.Limit) (slow, other *throng) {
+// busyHour runs two types of which one has limits, thirty events each, for an hour of
+// virtual time, in a number of processes.
+func busyHour(t *testing.T, processes int, l almanac.Lane) (slow, other *throng) {
 	t.Helper()
 	slow, other = new(throng), new(throng)
 	w := openOn(almanactest.NewRepository(nil))
@@ -57,8 +57,11 @@ func busyHour(t *testing.T, l almanac.Limit) (slow, other *throng) {
 			storeEvent(t, w.store, h.(series))
 		}
 	}
-	w.runAll(t, handlers, almanac.WithLimit("SLOW", l), almanac.WithWorkers(30),
-		almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour))
+	l.Name = "SLOW"
+	require.NoError(t, w.schedulerOf(t, handlers).SetLane(t.Context(), l))
+	for range processes {
+		w.runAll(t, handlers, almanac.WithWorkers(30), almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour))
+	}
 	time.Sleep(time.Hour)
 	require.NoError(t, w.stop())
 	require.Len(t, slow.beginnings, 30)
@@ -66,55 +69,37 @@ func busyHour(t *testing.T, l almanac.Limit) (slow, other *throng) {
 	return slow, other
 }
 
-func TestALimitOfWorkersAppliesToItsTypeOnly(t *testing.T) {
+func TestPlacesHoldOverAllProcesses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		slow, other := busyHour(t, almanac.Limit{Workers: 3})
-		require.Equal(t, 3, slow.peak)
-		require.Equal(t, 30, other.peak, "no other type waits")
-	})
+	for _, processes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			slow, other := busyHour(t, processes, almanac.Lane{Places: 3})
+			require.Equal(t, 3, slow.peak)
+			require.Greater(t, other.peak, 20, "no other type waits")
+			require.InDelta(t, 10, slow.beginnings[29].Sub(slow.beginnings[0]).Seconds(), 1.5)
+		})
+	}
 }
 
-func TestALimitOfRateSpreadsStarts(t *testing.T) {
+func TestARateHoldsOverAllProcesses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		slow, other := busyHour(t, almanac.Limit{Rate: 2, Burst: 4})
-		require.Equal(t, 30, other.peak)
-		for i := 4; i < len(slow.beginnings); i++ {
-			// At most the burst and what two a second bring within any stretch.
-			require.GreaterOrEqual(t, slow.beginnings[i].Sub(slow.beginnings[i-4]), 490*time.Millisecond, "beginning %d", i)
-		}
-		took := slow.beginnings[29].Sub(slow.beginnings[0])
-		require.InDelta(t, 13, took.Seconds(), 1.5, "26 beyond the burst, at two a second")
-	})
+	for _, processes := range []int{1, 2, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			slow, other := busyHour(t, processes, almanac.Lane{Rate: 2, Burst: 4})
+			require.Equal(t, 30, other.peak, "no other type waits")
+			for i := range slow.beginnings {
+				for j := range i { // of j to i, whose admissions are up to 250 ms apart from their starts
+					most := 4 + 2*(slow.beginnings[i].Sub(slow.beginnings[j])+250*time.Millisecond).Seconds()
+					require.LessOrEqual(t, float64(i-j+1), most+1e-6, "beginnings %d to %d", j, i)
+				}
+			}
+			require.InDelta(t, 15, slow.beginnings[29].Sub(slow.beginnings[0]).Seconds(), 1.5, "the first waits for a token, too")
+		})
+	}
 }
 
-// Without a burst of its own, each process spreads its starts evenly from the first second
-// on: two processes with a rate of 25 never ask more of a receiver than 50 a second, and
-// one event each.
-func TestProcessesTogetherKeepTheSumOfTheirRates(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
-		handler := series{eventType: "LETTER", seconds: ago(time.Minute), execute: r.Deliver}
-		for range 300 {
-			storeEvent(t, w.store, handler)
-		}
-		for range 2 {
-			w.run(t, handler, almanac.WithLimit("LETTER", almanac.Limit{Rate: 25}))
-		}
-		time.Sleep(time.Hour)
-		require.Len(t, r.beginnings, 300)
-		for i := 52; i < len(r.beginnings); i++ {
-			require.Greater(t, r.beginnings[i].Sub(r.beginnings[i-52]), 990*time.Millisecond, "beginning %d", i)
-		}
-		require.InDelta(t, 6, r.beginnings[299].Sub(r.beginnings[0]).Seconds(), 0.5, "the rates are reached, too")
-	})
-}
-
-// What is claimed ahead would begin at one instant, however long before it took its
-// turn.
-func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {
+// What is claimed ahead would begin at one instant, however long before it took its turn.
+func TestARateIsKeptAtOneInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
@@ -122,7 +107,8 @@ func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {
 		for range 4 {
 			storeEvent(t, w.store, handler)
 		}
-		w.run(t, handler, almanac.WithLimit("SLOW", almanac.Limit{Rate: 2, Burst: 1}))
+		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 2, Burst: 1}))
+		w.run(t, handler)
 		time.Sleep(time.Hour)
 		require.NoError(t, w.stop())
 		require.Len(t, r.beginnings, 4)
@@ -132,35 +118,69 @@ func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {
 	})
 }
 
-func TestLimitsAreChecked(t *testing.T) {
+func TestLanesAreChecked(t *testing.T) {
 	t.Parallel()
-	registry, err := almanac.NewRegistry(almanac.Birthday{})
-	require.NoError(t, err)
-	for name, option := range map[string]almanac.Option{
-		"of an unknown type":  almanac.WithLimit("NONE", almanac.Limit{Workers: 1}),
-		"of negative workers": almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Workers: -1}),
-		"of no rate at all":   almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Rate: math.NaN()}),
-		"of an endless rate":  almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Rate: math.Inf(1)}),
-		"of a burst alone":    almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Burst: 1}),
-		"nil middleware":      almanac.WithMiddleware(nil),
+	s := openOn(almanactest.NewRepository(nil)).scheduler(t, almanac.Birthday{})
+	for problem, l := range map[string]almanac.Lane{
+		"name has 0 bytes": {Rate: 1},
+		"rate is NaN, and not between 0.000001 and 1000000":                    {Name: almanac.TypeBirthday, Rate: math.NaN()},
+		"rate is -1, and not between 0.000001 and 1000000":                     {Name: almanac.TypeBirthday, Rate: -1},
+		"burst is 1 without a rate; places is -1, and not between 0 and 10000": {Name: almanac.TypeBirthday, Burst: 1, Places: -1},
+		"burst is 1000001, and not between 0 and 1000000":                      {Name: almanac.TypeBirthday, Rate: 1, Burst: 1_000_001},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, option)
-			require.Error(t, err)
-		})
+		err := s.SetLane(t.Context(), l)
+		require.ErrorIs(t, err, almanac.ErrInvalid)
+		require.ErrorContains(t, err, problem)
 	}
+	var unknown *almanac.UnsupportedEventTypeError
+	require.ErrorAs(t, s.SetLane(t.Context(), almanac.Lane{Name: "NONE", Places: 1}), &unknown)
+	require.NoError(t, s.SetLane(t.Context(), almanac.Lane{Name: "NONE"}), "another program, or the command, may have limited it")
+	require.NoError(t, s.SetLane(t.Context(), almanac.Lane{Name: almanac.TypeBirthday, Rate: 50}))
+	lanes, err := s.Lanes(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []almanac.Lane{{Name: almanac.TypeBirthday, Rate: 50, Burst: 10}}, lanes)
 }
 
-func TestHealthAddsUpTheLanes(t *testing.T) {
+// An event that cannot start within 250 ms of its admission goes back, and uses up no attempt.
+func TestAnEventThatWasAdmittedTooLongAgoGoesBack(t *testing.T) {
 	t.Parallel()
-	w := openOn(almanactest.NewRepository(nil))
-	scheduler := w.run(t, almanac.Birthday{}, almanac.WithWorkers(5), almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Workers: 3}))
-	require.Eventually(t, func() bool { return scheduler.Health().Running }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 8, scheduler.Health().Workers)
-	require.NoError(t, w.stop())
-	require.Equal(t, 8, scheduler.Health().Workers)
-	require.ErrorIs(t, scheduler.Health().Err(), almanac.ErrNotRunning)
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowClaims{Repository: almanactest.NewRepository(nil), delay: 300 * time.Millisecond}
+		w, r := openOn(slow), new(receiver)
+		handler := series{eventType: "SLOW", seconds: ago(time.Minute), execute: r.Deliver}
+		storeEvent(t, w.store, handler)
+		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Places: 1}))
+		w.run(t, handler)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, r.deliveries())
+		slow.set(0)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, w.stop())
+		require.Len(t, r.deliveries(), 1)
+		require.Equal(t, 1, r.deliveries()[0].Attempt)
+	})
+}
+
+// slowClaims answers claims after a delay.
+type slowClaims struct {
+	*almanactest.Repository
+	mu    sync.Mutex
+	delay time.Duration
+}
+
+func (s *slowClaims) set(delay time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = delay
+}
+
+func (s *slowClaims) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	claim, err := s.Repository.Claim(ctx, r)
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	time.Sleep(delay)
+	return claim, err
 }
 
 // Two schedulers on one database stand for two processes: what one pauses, the other
@@ -193,15 +213,15 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			handler := series{eventType: "DIGEST", seconds: ago(time.Hour), execute: r.Deliver} // which the others' mark passes
 			other := series{eventType: "OTHER", seconds: ago(time.Minute), execute: r.Deliver}
 			operator := w.scheduler(t, handler)
-			require.NoError(t, operator.Pause(t.Context(), "DIGEST"))
+			require.NoError(t, operator.Pause(t.Context(), almanac.Pause{Lane: "DIGEST"}))
 			var unknown *almanac.UnsupportedEventTypeError
-			require.ErrorAs(t, operator.Pause(t.Context(), "UNKNOWN HERE"), &unknown)
+			require.ErrorAs(t, operator.Pause(t.Context(), almanac.Pause{Lane: "UNKNOWN HERE"}), &unknown)
 			require.Equal(t, "UNKNOWN HERE", unknown.EventType)
 			require.NoError(t, operator.Resume(t.Context(), "UNKNOWN HERE"), "another program, or the command, may have paused it")
 			paused, err := operator.Paused(t.Context())
 			require.NoError(t, err)
 			require.Len(t, paused, 1)
-			require.Equal(t, "DIGEST", paused[0].EventType)
+			require.Equal(t, "DIGEST", paused[0].Lane)
 			storeEvent(t, w.store, handler)
 			storeEvent(t, w.store, other)
 
@@ -214,9 +234,17 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			resumed := time.Now()
 			require.Equal(t, "DIGEST", w.await(t, almanac.EventCompleted).Type)
 			require.Less(t, time.Since(resumed), 8*time.Second, "sooner than listeners give a sign of life of their own, which wakes too")
+			storeEvent(t, w.store, other)
+			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
+			until := time.Now().Add(time.Second)
+			require.NoError(t, operator.Pause(t.Context(), almanac.Pause{Lane: "DIGEST", Until: until}))
+			storeEvent(t, w.store, handler)
+			require.Equal(t, "DIGEST", w.await(t, almanac.EventCompleted).Type)
+			require.Greater(t, time.Now(), until)
+			require.Less(t, time.Since(until), 8*time.Second)
 			require.NoError(t, w.stop())
-			require.Len(t, r.deliveries(), 3)
-			require.ErrorIs(t, operator.Pause(t.Context(), ""), almanac.ErrInvalid)
+			require.Len(t, r.deliveries(), 5)
+			require.ErrorIs(t, operator.Pause(t.Context(), almanac.Pause{Lane: ""}), almanac.ErrInvalid)
 		})
 	}
 }
@@ -594,6 +622,165 @@ func TestPassesAfterKillsDeliverAll(t *testing.T) {
 				completed, more = completed+r.Completed, r.More
 			}
 			require.Equal(t, 40, completed)
+		})
+	}
+}
+
+// outage is a receiver that fails until a time, and notes each attempt.
+type outage struct {
+	until    time.Time
+	err      error
+	mu       sync.Mutex
+	attempts []almanac.Delivery
+	flying   int
+	accepted int
+	flood    bool // whether more were in flight than had been accepted before
+}
+
+func (o *outage) execute(_ context.Context, d almanac.Delivery) error {
+	o.mu.Lock()
+	o.attempts = append(o.attempts, d)
+	o.flying++
+	o.flood = o.flood || !time.Now().Before(o.until) && o.flying > o.accepted+1
+	o.mu.Unlock()
+	time.Sleep(100 * time.Millisecond)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flying--
+	if time.Now().Before(o.until) {
+		return o.err
+	}
+	o.accepted++
+	return nil
+}
+
+// A receiver is down for a while. Its events wait, use up no attempt, and do not come all at once after.
+func TestAnOutageOfAReceiverUsesUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lane string
+		err  error
+		most int // attempts during the outage
+	}{
+		"a type that fails":           {"", errBusy, 60 + 10},
+		"a lane that fails":           {"crm/tenant-7", errBusy, 60 + 10},
+		"one that asks for a rest":    {"", almanac.Busy(3*time.Minute, errBusy), 60 + 4},
+		"one that asks for much more": {"", almanac.Busy(24*time.Hour, errBusy), 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := &outage{until: time.Now().Add(10 * time.Minute), err: tt.err}
+				h := laned{series{
+					Execution: almanac.Execution{Breaker: true, RetryPolicy: almanac.RetryPolicy{Attempts: 2}},
+					eventType: "SLOW", seconds: ago(time.Minute), execute: o.execute,
+				}, tt.lane}
+				w := openOn(almanactest.NewRepository(nil))
+				for range 100 {
+					storeEvent(t, w.store, h)
+				}
+				for range 2 {
+					w.run(t, h, almanac.WithWorkers(30))
+				}
+				time.Sleep(10 * time.Minute)
+				o.mu.Lock()
+				require.LessOrEqual(t, len(o.attempts), tt.most)
+				before := len(o.attempts)
+				o.mu.Unlock()
+				time.Sleep(2 * time.Hour)
+				require.NoError(t, w.stop())
+				require.Equal(t, before+100, len(o.attempts))
+				completed, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Completed))
+				require.NoError(t, err)
+				require.Equal(t, 100, completed)
+				require.False(t, o.flood)
+			})
+		})
+	}
+}
+
+// One event is never accepted. It uses up its attempts, and the breaker closes.
+func TestAPoisonousEventDoesNotKeepABreakerOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(almanactest.NewRepository(nil))
+		down, poisonous := time.Now().Add(time.Minute), uuid.Nil
+		h := series{Execution: almanac.Execution{Breaker: true}, eventType: "SLOW", seconds: ago(time.Minute)}
+		poisonous = storeEvent(t, w.store, h).ID
+		for range 300 {
+			storeEvent(t, w.store, h)
+		}
+		h.execute = func(_ context.Context, d almanac.Delivery) error {
+			if time.Now().Before(down) || d.Event.ID == poisonous {
+				return errBusy
+			}
+			return nil
+		}
+		w.run(t, h)
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, w.stop())
+		is, err := w.store.Event(t.Context(), poisonous)
+		require.NoError(t, err)
+		require.Equal(t, almanac.Failed, is.Status)
+		completed, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Completed))
+		require.NoError(t, err)
+		require.Equal(t, 300, completed)
+		loads, err := w.store.(*almanactest.Repository).LaneLoads(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, loads)
+	})
+}
+
+// laned names the lane of all its events.
+type laned struct {
+	series
+	lane string
+}
+
+func (l laned) Lane(almanac.User, almanac.Occurrence) string { return l.lane }
+
+// An event that was planned before its handler named lanes moves to its lane when it is first claimed, and stays
+// where its deliverer moves it.
+func TestAnEventMovesToTheLaneThatItsHandlerNamesSince(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.InLane("SLOW"), nil}}
+			h := series{almanac.Execution{}, "SLOW", ago(time.Minute), r.Deliver}
+			storeEvent(t, w.store, h)
+			w.run(t, laned{h, "crm/tenant-7"})
+			w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+			var got []string
+			for _, d := range r.deliveries() {
+				got = append(got, fmt.Sprint(d.Event.Lane, " ", d.Attempt))
+			}
+			require.Equal(t, []string{"crm/tenant-7 1", " 1"}, got)
+		})
+	}
+}
+
+// A delivery finds that its event belongs to another lane. The event moves there without an attempt.
+func TestADeliveryMovesItsEventToAnotherLane(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{
+				almanac.InLane("crm/tenant-7"), almanac.InLane("crm/tenant-7"), almanac.InLane("SLOW"), almanac.InLane("a/b/c"), nil,
+			}}
+			retries := almanac.RetryPolicy{Attempts: 9, First: time.Millisecond, Factor: 1}
+			h := laned{series{almanac.Execution{RetryPolicy: retries}, "SLOW", ago(time.Minute), r.Deliver}, ""}
+			storeEvent(t, w.store, h)
+			w.run(t, h)
+			w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+			var got []string
+			for _, d := range r.deliveries() {
+				got = append(got, fmt.Sprint(d.Event.Lane, " ", d.Attempt))
+			}
+			require.Equal(t, []string{" 1", "crm/tenant-7 1", "crm/tenant-7 2", " 2", " 3"}, got)
 		})
 	}
 }

@@ -254,3 +254,25 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 	}
 	return r
 }
+
+// releaseExpired releases the events of processes that died. It goes on past events that cannot be
+// released, and returns the last error.
+func (w *worker) releaseExpired(ctx context.Context) error {
+	var failed error
+	for {
+		var events []Event
+		err := w.running.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
+			events, err = w.repository.ReleaseExpired(ctx, n, w.sharedCrashes())
+			return err
+		})
+		w.notifyReleased(ctx, events, AfterCrash)
+		if len(events) > 0 {
+			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
+			w.running.wakeFor(events...)
+		}
+		failed = cmp.Or(err, failed)
+		if len(events) == 0 {
+			return failed
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/internal/engine"
-	"github.com/almanac-go/almanac/internal/program"
 )
 
 // RunOnceOptions are options of one pass. The zero RunOnceOptions means the defaults.
@@ -106,7 +105,7 @@ func (s *scheduler) RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResul
 	return result, nil
 }
 
-// onePass is one call of RunOnce. All its lanes together use at most two connections of
+// onePass is one call of RunOnce. It uses at most two connections of
 // the repository: one to claim events and to store outcomes, one to renew leases.
 type onePass struct {
 	*scheduler
@@ -218,20 +217,15 @@ func (p *onePass) counted() RunOnceResult {
 }
 
 func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
-	routes, err := p.routes()
+	w, err := p.newWorker()
 	if err != nil {
 		return RunOnceResult{}, err
 	}
-	lanes, owner := p.lanes(), owner()
-	workers := make([]*worker, len(lanes))
-	for i, l := range lanes {
-		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner, program: program.Own()}
-		l.engine = p.engine(workers[i])
-	}
-	if !p.running.lanes.CompareAndSwap(nil, &lanes) {
+	w.engine = p.engine(w)
+	if !p.running.worker.CompareAndSwap(nil, w) {
 		return RunOnceResult{}, ErrRunning
 	}
-	defer p.running.lanes.Store(nil)
+	defer p.running.worker.Store(nil)
 	p.end = time.Now().Add(p.Within)
 	bounded, cancel := context.WithDeadline(ctx, p.end)
 	defer cancel()
@@ -240,22 +234,22 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	}
 	p.agree(bounded)
 	errs := []error{
-		p.upkeep(bounded, engine.Task{Name: "release expired leases", Do: workers[0].releaseExpired}),
+		p.upkeep(bounded, engine.Task{Name: "release expired leases", Do: w.releaseExpired}),
 		p.upkeep(bounded, engine.Task{Name: "compare zone rules", Do: p.followZonesOnce}),
-		p.deliver(bounded, lanes),
+		p.deliver(bounded, w.engine),
 	}
 	if p.Prune && p.retention > 0 {
-		errs = append(errs, p.upkeep(bounded, engine.Task{Name: "prune ended events", Limit: time.Until(p.end) / 2, Do: workers[0].prune}))
+		errs = append(errs, p.upkeep(bounded, engine.Task{Name: "prune ended events", Limit: time.Until(p.end) / 2, Do: w.prune}))
 	}
 	// After the deliveries: a handler that ends the process must not keep each pass from delivering.
-	errs = append(errs, p.upkeep(bounded, engine.Task{Name: "plan stalled series", Do: workers[0].planStalled}))
+	errs = append(errs, p.upkeep(bounded, engine.Task{Name: "plan stalled series", Do: w.planStalled}))
 	if err := errors.Join(errs...); err != nil {
 		return p.counted(), err
 	}
 	more, err := p.more(ctx)
 	if more && err == nil && bounded.Err() == nil { // such as events of series that were planned
 		p.running.wake()
-		if err = p.deliver(bounded, lanes); err == nil {
+		if err = p.deliver(bounded, w.engine); err == nil {
 			more, err = p.more(ctx)
 		}
 	}
@@ -266,15 +260,9 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	return result, err
 }
 
-// deliver runs the lanes' engines until no event is due, the limit is reached, or ctx is done.
-func (p *onePass) deliver(ctx context.Context, lanes []*lane) error {
-	errs := make([]error, len(lanes), len(lanes)+1)
-	var engines sync.WaitGroup
-	for i, l := range lanes {
-		engines.Go(func() { errs[i] = l.engine.Run(ctx) })
-	}
-	engines.Wait()
-	return errors.Join(append(errs, p.Health().Claim.Err)...) // the last error is of a type that is refused
+// deliver runs the engine until no event is due, the limit is reached, or ctx is done.
+func (p *onePass) deliver(ctx context.Context, e *machine) error {
+	return errors.Join(e.Run(ctx), p.Health().Claim.Err) // the last error is of a type that is refused
 }
 
 // upkeepShare limits each maintenance task to the pass's time divided by upkeepShare. Without that
@@ -319,7 +307,7 @@ func (p *onePass) followZonesOnce(ctx context.Context) error {
 	return f.follow(ctx)
 }
 
-// engine returns the engine of a lane.
+// engine returns the engine of the pass.
 func (p *onePass) engine(w *worker) *machine {
 	e := w.newEngine()
 	e.Ahead.Window = 0
@@ -331,7 +319,7 @@ func (p *onePass) engine(w *worker) *machine {
 	})
 	until := exclusive(p.working, func(ctx context.Context, due *bool) (wait time.Duration, err error) {
 		if p.left > 0 {
-			wait, *due, err = w.untilAllowedIfDue(ctx, func(wait time.Duration) bool { // leaves the tasks after it their time
+			wait, *due, err = w.untilIfDue(ctx, func(wait time.Duration) bool { // leaves the tasks after it their time
 				waits, _ := p.running.again.waits(wait)
 				return waits && time.Now().Add(wait+p.Within/upkeepShare).Before(p.end)
 			})
@@ -360,17 +348,21 @@ func exclusive[A, R any](slot chan struct{}, f func(context.Context, A) (R, erro
 	}
 }
 
-// untilAllowedIfDue reports whether an event is due, or is snoozed so briefly that the pass waits. It also
-// returns how long it is until the event is due and its type's rate allows it.
-func (w *worker) untilAllowedIfDue(ctx context.Context, waits func(time.Duration) bool) (time.Duration, bool, error) {
+// untilIfDue reports whether an event is due, or is snoozed so briefly that the pass waits. It also
+// returns how long it is until the event is due.
+func (w *worker) untilIfDue(ctx context.Context, waits func(time.Duration) bool) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
 	}
 	wait, known, err := w.look(ctx)
-	if err != nil || !known || wait > 0 && !waits(wait) {
-		return 0, false, err
+	if err != nil || !known || wait <= 0 || waits(wait) {
+		return max(wait, 0), known && err == nil, err
 	}
-	return max(wait, w.untilAllowed(time.Now())), true, nil
+	if wait > longestAgain {
+		return wait, false, nil
+	}
+	limited, err := w.waitsForALane(ctx)
+	return wait, limited, err
 }
 
 // more reports whether an event is due now, or is snoozed so briefly that the next pass waits.
@@ -382,6 +374,11 @@ func (p *onePass) more(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.lease/6)
 	defer cancel()
 	wait, known, err := p.repository.Until(ctx, types, time.Time{})
-	waits, progress := p.running.again.waits(wait)
-	return known && (wait <= 0 || waits && progress), err
+	if waits, progress := p.running.again.waits(wait); err != nil || !known || wait <= 0 || waits && progress {
+		return known, err
+	}
+	if wait > longestAgain {
+		return false, nil
+	}
+	return p.waitsForALane(ctx)
 }

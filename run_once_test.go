@@ -165,11 +165,16 @@ func TestRunOnceClaimsNoMoreThanItsLimit(t *testing.T) {
 				storeEvent(t, w.store, handlers[0].(series))
 				storeEvent(t, w.store, handlers[1].(series))
 			}
-			s := w.schedulerOf(t, handlers, almanac.WithLimit("LIMITED", almanac.Limit{Workers: 3}))
+			s := w.schedulerOf(t, handlers)
+			require.NoError(t, s.SetLane(t.Context(), almanac.Lane{Name: "LIMITED", Places: 3}))
 
-			require.Equal(t, almanac.RunOnceResult{Claimed: 4, Completed: 4, More: true}, w.once(t, s, almanac.RunOnceOptions{Limit: 4}))
-			require.Equal(t, almanac.RunOnceResult{Claimed: 4, Completed: 4, More: true}, w.once(t, s, almanac.RunOnceOptions{Limit: 4}))
-			require.Equal(t, almanac.RunOnceResult{Claimed: 2, Completed: 2}, w.once(t, s, almanac.RunOnceOptions{Limit: 4}))
+			for completed := 0; completed < 10; {
+				did := w.once(t, s, almanac.RunOnceOptions{Limit: 4})
+				require.LessOrEqual(t, did.Claimed, 4)
+				require.Equal(t, did.Claimed, did.Completed+did.Retried, "on a busy machine, an event starts too late after its admission, and goes back")
+				completed += did.Completed
+				require.True(t, did.More || completed == 10)
+			}
 			require.Len(t, r.deliveries(), 10)
 		})
 	}
@@ -561,13 +566,14 @@ func TestRunOnceWaitsForARate(t *testing.T) {
 			storeEvent(t, w.store, handlers[0].(series))
 			storeEvent(t, w.store, handlers[1].(series))
 		}
-		s := w.schedulerOf(t, handlers, almanac.WithLimit("SLOW", almanac.Limit{Rate: 2, Burst: 1}))
+		s := w.schedulerOf(t, handlers)
+		require.NoError(t, s.SetLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 2, Burst: 1}))
 		began := time.Now()
 
 		did := w.once(t, s, almanac.RunOnceOptions{})
 
 		require.Equal(t, almanac.RunOnceResult{Claimed: 20, Completed: 20}, did)
-		require.InDelta(t, 4.5, time.Since(began).Seconds(), 0.5, "one at once, and nine at two a second")
+		require.InDelta(t, 5, time.Since(began).Seconds(), 0.5, "ten at two a second")
 		for _, d := range other.deliveries() {
 			require.Less(t, d.At.Sub(began), time.Second)
 		}
@@ -614,14 +620,13 @@ func (n *narrow) Until(ctx context.Context, types []string, mark time.Time) (tim
 	return n.Repository.Until(ctx, types, mark)
 }
 
-// However many types have limits, and engines of their own.
+// However many types have limits.
 func TestRunOnceNeedsTwoConnectionsAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := &narrow{Repository: almanactest.NewRepository(nil)}
 		w := openOn(n)
 		var handlers []almanac.EventHandler
-		var options []almanac.Option
 		for i := range 5 {
 			h := series{eventType: fmt.Sprint("TYPE", i), seconds: ago(time.Minute)}
 			h.execute = func(context.Context, almanac.Delivery) error {
@@ -631,10 +636,11 @@ func TestRunOnceNeedsTwoConnectionsAtMost(t *testing.T) {
 			for range 10 {
 				storeEvent(t, w.store, h)
 			}
-			handlers, options = append(handlers, h), append(options, almanac.WithLimit(h.eventType, almanac.Limit{Workers: 2}))
+			handlers = append(handlers, h)
+			require.NoError(t, n.PutLane(t.Context(), almanac.Lane{Name: h.eventType, Places: 2}))
 		}
 
-		did := w.once(t, w.schedulerOf(t, handlers, append(options, almanac.WithLease(6*time.Second))...), almanac.RunOnceOptions{})
+		did := w.once(t, w.schedulerOf(t, handlers, almanac.WithLease(6*time.Second)), almanac.RunOnceOptions{})
 
 		require.Equal(t, almanac.RunOnceResult{Claimed: 50, Completed: 50}, did)
 		require.Equal(t, 2, n.peak)

@@ -1,7 +1,6 @@
 package almanac
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +17,13 @@ import (
 )
 
 const (
-	maxClaim     = 2000             // the most events in one claim, which takes about 40 ms; all of them wait for its end
-	settleBatch  = 500              // the most outcomes in one transaction
-	settlers     = 2                // concurrent transactions that store outcomes: one works while the other waits
-	settleLinger = time.Millisecond // how long an outcome waits for others to fill a batch
-	stuckAfter   = 5 * time.Second  // how long a delivery may ignore the end of its context
-	sweepEvents  = 2000             // the most events of expired leases to release in one transaction
+	maxClaim     = 2000                   // the most events in one claim, which takes about 40 ms; all of them wait for its end
+	settleBatch  = 500                    // the most outcomes in one transaction
+	settlers     = 2                      // concurrent transactions that store outcomes: one works while the other waits
+	settleLinger = time.Millisecond       // how long an outcome waits for others to fill a batch
+	stuckAfter   = 5 * time.Second        // how long a delivery may ignore the end of its context
+	admittedFor  = 250 * time.Millisecond // how long after its admission an event of a lane with limits may start
+	sweepEvents  = 2000                   // the most events of expired leases to release in one transaction
 )
 
 // machine is the engine that runs events.
@@ -35,22 +35,29 @@ type job struct {
 	user    User
 	route   *route
 	clock   clock
-	early   bool    // whether the event was claimed before its instant
+	early   bool // whether the event was claimed before its instant
+	of      admission
+	answer  *Answer // for the breaker of its lane, if it has one
 	outcome Outcome // once it is done
 	alone   int64   // the value that this job stored in running.alone; zero if none
 	// Why the successor or the follow-ups are not planned: the host's code panicked, ended its goroutine or blocked.
 	nextLost, followLost error
 }
 
-// worker gives the engine its functions for one lane: claim, do, settle.
+// worker gives the engine its functions: claim, do, settle.
 type worker struct {
 	*scheduler
-	*lane
+	engine   *machine
+	types    []string
 	routes   map[string]*route
 	owner    string
 	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
+	mark     mark
+	attempts
+	answered answered
+	refused  attempts // to claim: the types of which the repository refuses an event; only the claimer changes it
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -71,7 +78,7 @@ func (w *worker) newEngine() *machine {
 			TTL:   w.lease,
 		},
 		Settings: engine.Settings{
-			Slots: w.lane.workers, MaxClaim: maxClaim, Batch: settleBatch, Settlers: settlers, Linger: settleLinger,
+			Slots: w.workers, MaxClaim: maxClaim, Batch: settleBatch, Settlers: settlers, Linger: settleLinger,
 			Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
 			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
@@ -112,7 +119,6 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) (jobs
 // claim that has such a type again begins at the beginning, and only its success ends the refusal.
 func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead time.Duration) ([]*job, error) {
 	asked := time.Now()
-	free = w.allowance(free, asked)
 	if len(types) == 0 || free == 0 {
 		return nil, nil
 	}
@@ -146,7 +152,6 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 			w.refused.note(t, nil)
 		}
 	}
-	w.spend(len(claimed.Events), asked)
 	observed := w.database.set(claimed.At, asked)
 	if ahead > 0 && len(claimed.Events) > 0 {
 		observed = w.setClock(ctx, observed, claimed.At)
@@ -154,7 +159,10 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	jobs, due := make([]*job, len(claimed.Events)), make([]*job, 0, len(claimed.Events))
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
-		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.FirstAvailable().After(claimed.At)}
+		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.FirstAvailable().After(e.UpdatedAt)}
+		if jobs[i].of = admittedBy(claimed, e.ID); !jobs[i].of.asked.IsZero() { // after the other events were claimed
+			jobs[i].clock = w.database.set(e.UpdatedAt, jobs[i].of.asked)
+		}
 		if !jobs[i].early {
 			due = append(due, jobs[i])
 		}
@@ -175,13 +183,12 @@ func (w *worker) setClock(ctx context.Context, was clock, claimed time.Time) clo
 	return w.database.set(at, asked)
 }
 
-// until returns how long until the next event is due and the rate of its type allows it.
+// until returns how long until the next event is due and its lane has room.
 func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
 	}
-	wait, known, err := w.look(ctx)
-	return max(wait, w.untilAllowed(time.Now())), known, err
+	return w.look(ctx)
 }
 
 // look returns how long until the next event is due. If a search from the beginning finds
@@ -207,16 +214,6 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 	return wait, known, err
 }
 
-// disown releases the events of a claim whose answer was lost, even if the claim used up
-// its time. If that fails too, the lease expires by itself.
-func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lease/6)
-	defer cancel()
-	released, err := w.repository.Release(ctx, token)
-	w.notifyReleased(ctx, released, AfterShutdown)
-	return err
-}
-
 // do does one event, and returns it with its outcome. Its context ends when the attempt has taken too long.
 func (w *worker) do(ctx context.Context, j *job) *job {
 	j.outcome = w.attemptAlone(ctx, j)
@@ -230,6 +227,12 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	}
 	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
 		return CalledOff(ReasonOptedOut)
+	}
+	if j.waitedAfterAdmission() > admittedFor {
+		return Released(AfterSnooze, "its lane admitted it too long ago", 0)
+	}
+	if lane := j.laneSince(); lane != "" {
+		return j.outcomeOf(InLane(lane))
 	}
 	if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
 		return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
@@ -250,6 +253,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 		}
 	}
 	w.note(j.event.Type, err)
+	j.answer = j.answerOf(err)
 	return j.outcomeOf(err)
 }
 
@@ -306,6 +310,11 @@ func (j *job) outcomeOf(err error) Outcome {
 	if outcome, asked := askedFor(err); asked {
 		return outcome
 	}
+	if moved, ok := errors.AsType[*laneError](err); ok {
+		if lane, fits := moved.to(j.event); fits {
+			return Outcome{Status: Pending, Cause: AfterSnooze, Reason: moved.Error(), Delay: time.Second, Lane: lane}
+		}
+	}
 	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
 	switch {
 	case errors.Is(err, ErrPermanent):
@@ -336,6 +345,7 @@ func askedFor(err error) (Outcome, bool) {
 // settle stores a batch of outcomes and notifies observers. It returns the indexes of
 // settlements whose events are locked.
 func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err error) {
+	w.report(ctx, jobs)
 	batch := w.settlements(jobs)
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
@@ -343,6 +353,7 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 		return nil, err
 	}
 	w.measureOutcomes(ctx, settled)
+	freed := false // whether a lane may have a free place
 	for i := range settled {
 		r := &settled[i]
 		if errors.Is(r.Err, ErrLocked) {
@@ -350,6 +361,7 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 			continue
 		}
 		w.running.alone.CompareAndSwap(jobs[i].alone, 0)
+		freed = freed || jobs[i].of.placed
 		w.logOutcome(ctx, &batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(*next)
@@ -357,6 +369,9 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 		if len(r.Followed) > 0 {
 			w.running.wakeFor(r.Followed...)
 		}
+	}
+	if freed {
+		w.engine.Wake()
 	}
 	w.notifySettled(ctx, batch, settled)
 	return later, nil
@@ -374,26 +389,4 @@ func (r *SettleResult) next() *Event {
 // later is not before the mark either.
 func (w *worker) soon(e *Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
-}
-
-// releaseExpired releases the events of processes that died. It goes on past events that cannot be
-// released, and returns the last error.
-func (w *worker) releaseExpired(ctx context.Context) error {
-	var failed error
-	for {
-		var events []Event
-		err := w.running.releases.Call(sweepEvents, w.lease/3, func(n int) (err error) {
-			events, err = w.repository.ReleaseExpired(ctx, n, w.sharedCrashes())
-			return err
-		})
-		w.notifyReleased(ctx, events, AfterCrash)
-		if len(events) > 0 {
-			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
-			w.running.wakeFor(events...)
-		}
-		failed = cmp.Or(err, failed)
-		if len(events) == 0 {
-			return failed
-		}
-	}
 }

@@ -87,7 +87,7 @@ type Runner interface {
 	//
 	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
 	// other events still run. The pass tries an event once more that it snoozed for at most a minute, and
-	// goes on so while such events end or fail. A type's [Limit] applies, so a pass may wait for the rate. RunOnce
+	// goes on so while such events end or fail. The limits of a [Lane] apply, so a pass may wait for them. RunOnce
 	// uses at most two connections at a time, and works with one. It does not listen for hints and
 	// does not look ahead. Any number of passes and of Runs can use one database.
 	//
@@ -248,20 +248,33 @@ type Operator interface {
 	// if the event was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
-	// Pause stops all processes from claiming events of the type. The pause is stored, so it also
-	// holds for processes that start later, until Resume. Deliveries that are under way continue.
-	// Events that were claimed ahead of their instant still start, for at most [WithLookAhead].
-	// Planning continues, and due events wait. Pausing a paused type changes nothing. The error is
-	// an [*UnsupportedEventTypeError] if the type has no handler.
-	Pause(ctx context.Context, eventType string) error
+	// Pause stops all processes from claiming events of a lane or of a type. The pause is stored, so it also
+	// holds for processes that start later, until its end or Resume. Deliveries that are under way
+	// continue. Events that were claimed ahead of their instant still start, for at most
+	// [WithLookAhead]. Planning continues, and due events wait. Pausing a paused type keeps its
+	// beginning, and replaces the reason, the author and the end. The error is a [*ValidationError] if a
+	// field is wrong or the end has passed, an [*UnsupportedEventTypeError] if the type has no handler,
+	// or matches [errors.ErrUnsupported] if the repository cannot pause.
+	Pause(ctx context.Context, p Pause) error
 
-	// Resume lets processes claim events of the type again, oldest first. Processes that receive
+	// Resume lets processes claim events of a lane again, oldest first. Processes that receive
 	// hints (see [Repository].Listen) start at once, the others within one poll (see [WithPoll]).
-	// The type needs no handler. Resuming a type that is not paused changes nothing.
-	Resume(ctx context.Context, eventType string) error
+	// The lane needs no handler. Resume also closes the [Breaker] of the lane. If the lane is not paused and has no
+	// breaker, nothing changes.
+	Resume(ctx context.Context, lane string) error
 
 	// Paused returns the paused types, in alphabetical order.
 	Paused(ctx context.Context) ([]Pause, error)
+
+	// SetLane stores the limits of a lane, for all processes, in place of those that it had. Claims obey them
+	// from then on. The lane has no tokens at first. If the same limits are stored, nothing changes. The limits
+	// of a lane without any are removed; a pause stays. The error is a [*ValidationError], an
+	// [*UnsupportedEventTypeError] if there are limits and the type has no handler, or matches
+	// [errors.ErrUnsupported] if the repository cannot limit.
+	SetLane(ctx context.Context, l Lane) error
+
+	// Lanes returns the lanes that have limits, in alphabetical order.
+	Lanes(ctx context.Context) ([]Lane, error)
 }
 
 // UserWithEvents is a stored user together with the user's first events.

@@ -182,24 +182,59 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options ForceOpti
 	return stored.New[0], nil
 }
 
-// Pause is a type of event whose delivery is paused.
+// Pause is a pause of a type of event.
 type Pause struct {
-	EventType string
-	Since     time.Time // UTC
+	Lane string // the name of a [Lane]: an event type, or another one
+	// Reason is why. It may be empty, and is cut to 1,000 bytes.
+	Reason string
+	// Author is who asked for it: the principal (see [WithPrincipal]), or else the user of the database. "" if
+	// unknown. [Operator].Pause ignores it.
+	Author string
+	// Since is when it began, UTC. [Operator].Pause ignores it.
+	Since time.Time
+	// Until is when it ends, before the year 10000. Zero means that it lasts until [Operator].Resume.
+	Until time.Time
 }
 
-func (s *scheduler) Pause(ctx context.Context, eventType string) error {
-	if err := checkEventType(eventType); err != nil {
+// Checked returns the pause with its reason cut to 1,000 bytes. The error is a [*ValidationError] that names all
+// fields that are wrong.
+func (p Pause) Checked() (Pause, error) {
+	var bad []FieldError
+	if problem := nameProblem(p.Lane); problem != "" {
+		bad = append(bad, FieldError{Field: "lane", Problem: problem})
+	}
+	if year := p.Until.UTC().Year(); year < 1 || year > 9999 {
+		bad = append(bad, FieldError{Field: "until", Problem: fmt.Sprintf("is in the year %d, and not in 1 to 9999", year)})
+	}
+	if bad != nil {
+		return p, &ValidationError{bad}
+	}
+	p.Reason = storable(p.Reason)
+	return p, nil
+}
+
+func (s *scheduler) Pause(ctx context.Context, p Pause) error {
+	p, err := p.Checked()
+	if err != nil {
 		return err
 	}
-	if _, err := s.registry.Handler(eventType); err != nil {
+	if !p.Until.IsZero() {
+		now, err := s.repository.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if !p.Until.After(now) {
+			return &ValidationError{[]FieldError{{Field: "until", Problem: fmt.Sprintf("is %s, which has passed", p.Until.UTC().Format(time.RFC3339))}}}
+		}
+	}
+	if _, err := s.registry.Handler(p.Lane); err != nil && !s.namesLanes() {
 		return err
 	}
-	return s.repository.Pause(ctx, eventType)
+	return s.repository.Pause(ctx, p)
 }
 
 func (s *scheduler) Resume(ctx context.Context, eventType string) error {
-	if err := checkEventType(eventType); err != nil {
+	if _, err := (Pause{Lane: eventType}).Checked(); err != nil {
 		return err
 	}
 	if err := s.repository.Resume(ctx, eventType); err != nil {

@@ -440,7 +440,7 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 	require.NoError(t, err)
 	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
-	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.TypeBirthday))
+	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday}))
 	require.NoError(t, tx.Rollback(t.Context()))
 
 	require.Equal(t, []almanac.Event{stored}, w.all(t))

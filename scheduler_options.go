@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -30,7 +29,6 @@ type settings struct {
 	zoneCheck  time.Duration
 	retention  time.Duration
 	checks     Checks
-	limits     map[string]Limit
 	deliverers map[Channel]Deliverer
 	middleware []func(next Deliverer) Deliverer
 	observers  []Observer
@@ -112,14 +110,6 @@ func WithChecks(checks ...Check) Option {
 	return func(s *settings) { s.checks = append(s.checks, checks...) }
 }
 
-// WithLimit limits how this process delivers the events of a type. Each process has its own limit:
-// ten processes with a rate of 5 start 50 events in a second. So set the rate of a receiver divided
-// by the number of processes, those of a rolling deployment included. Each limited type uses up to
-// four additional connections at a time. NewScheduler returns an error if the type has no handler.
-func WithLimit(eventType string, l Limit) Option {
-	return func(s *settings) { s.limits[eventType] = l }
-}
-
 // WithMiddleware wraps every delivery, for example to measure, to trace or to refuse deliveries. So a host
 // adds steps around deliveries by functions, and derives no handler from a base type. A middleware wraps the
 // [Deliverer] of a channel, or a handler that is an [Executor]. Its result must behave as a Deliverer must.
@@ -168,7 +158,8 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // quiet hours, Run postpones it to their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
 // An event that is on time is delivered at its instant, whatever the hour: a user who chose 06:00 gets it at
-// 06:00. [Execution].Spread alone delivers no event in quiet hours. To plan outside of the quiet hours too,
+// 06:00. [Execution].Spread alone delivers no event in quiet hours, and neither does waiting for a [Lane]: an
+// event that has waited begins in quiet hours only if its instant is in the same ones. To plan outside of the quiet hours too,
 // set the field Quiet of a ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is forced. The events of
 // a handler that overrides opt-outs, and those that were requeued by force, are never postponed.
@@ -176,7 +167,7 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // Give the same quiet hours to every program that delivers events, makes them due or edits
 // users. Run stores them, and logs a warning if another program stored others (see [Setting]).
 //
-// The function is called before each attempt at a late event. It must be safe for concurrent use and
+// The function is called before each attempt at an event that is late or of a lane with limits. It must be safe for concurrent use and
 // must depend only on u. NewScheduler and Run call it with the zero User. NewScheduler returns an error
 // if a time of day is out of range. If Until is out of range later, the user has no quiet hours.
 func WithQuietHours(of func(u User) calendar.QuietHours) Option {
@@ -201,7 +192,6 @@ func settingsOf(options []Option) settings {
 		grace:      5 * time.Second, // a running system is late by milliseconds
 		crashes:    5,               // a deployment kills a worker once, a poison event each time
 		zoneCheck:  24 * time.Hour,
-		limits:     make(map[string]Limit),
 		deliverers: make(map[Channel]Deliverer),
 		log:        slog.Default(),
 	}
@@ -246,17 +236,6 @@ func (s settings) check(r Repository, registry Registry) error {
 	}
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)
-	}
-	for _, eventType := range slices.Sorted(maps.Keys(s.limits)) {
-		known := false
-		if registry != nil {
-			_, err := registry.Handler(eventType)
-			known = err == nil
-		}
-		refuse(!known, "limit for event type %q, which has no handler", eventType)
-		if err := s.limits[eventType].check(); err != nil {
-			errs = append(errs, fmt.Errorf("almanac: limit for event type %q: %w", eventType, err))
-		}
 	}
 	for i, around := range s.middleware {
 		refuse(around == nil, "middleware %d is nil", i)

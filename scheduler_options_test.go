@@ -49,7 +49,6 @@ func optionCases() map[string]optionCase {
 		"WithZoneCheck":   {almanac.WithZoneCheck(1), almanac.WithZoneCheck(0), "zone check of 0s is not positive"},
 		"WithRetention":   {almanac.WithRetention(0), almanac.WithRetention(30), "retention of 30ns is under a microsecond"},
 		"WithChecks":      {almanac.WithChecks(pass), almanac.WithChecks(pass, nil), "check 1 is nil"},
-		"WithLimit":       {nil, almanac.WithLimit("NONE", almanac.Limit{}), `limit for event type "NONE", which has no handler`},
 		"WithMiddleware":  {almanac.WithMiddleware(), almanac.WithMiddleware(nil), "middleware 0 is nil"},
 		"WithDeliverer":   {almanac.WithDeliverer("sms", almanac.DelivererFunc(nil)), almanac.WithDeliverer("sms", nil), `deliverer of channel "sms" is nil`},
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},

@@ -136,6 +136,7 @@ CREATE TABLE :"schema".series (
     follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
     payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
     forced                 boolean,               -- for a requeued event: whether it is delivered whatever its user refuses; NULL if not
+    lane                   text COLLATE "C" NOT NULL DEFAULT '' CHECK (length(lane) <= 100), -- given by the handler; empty for the lane of the type
     -- Its index also finds all series of a user.
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
@@ -164,13 +165,15 @@ CREATE TABLE :"schema".queue (
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
     delayed_from timestamptz,
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
+    lane         text COLLATE "C" NOT NULL DEFAULT '', -- as in series
     CONSTRAINT queue_instants_check CHECK (least(available_at, delayed_from) >= '0001-01-01 00:00:00+00'
         AND greatest(available_at, delayed_from) < '10000-01-01 00:00:00+00')
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
--- Has the oldest event first, and a range for each type, so that pending events of one type do not slow claims of another type down.
-CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
+-- Has a range for each type, and in it for each lane, with the oldest event first. So pending events of one type or lane do not slow claims
+-- from another one down.
+CREATE INDEX queue_due ON :"schema".queue (event_type, lane, available_at, event_id);
 
 -- Finds delayed events by target. Together with queue_due it finds all pending events by target. Only released events have an entry.
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
@@ -213,6 +216,7 @@ CREATE TABLE :"schema".history (
     follows_user           boolean,
     payload_made           boolean,
     forced                 boolean,
+    lane                   text COLLATE "C" NOT NULL DEFAULT '',
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
     CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
     CONSTRAINT history_instants_check CHECK (
@@ -333,13 +337,103 @@ CREATE TABLE :"schema".zone_marks (
     version     text NOT NULL CHECK (length(version) <= 100)
 );
 
--- The event types that are paused: no process claims their events. Each claim reads this table, which is mostly empty. If processes
--- were notified instead, one that misses the notification would go on.
-CREATE TABLE :"schema".pauses (
-    event_type text COLLATE "C" PRIMARY KEY CHECK (length(event_type) <= 50),
-    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT pauses_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
+-- The lanes that have limits, or are paused, or were. A lane is what shares a capacity, such as a receiver: events start and are in flight
+-- within its limits, over all processes. A type is a lane of the same name. Each claim reads this table, which is mostly empty, so that
+-- limits and pauses take effect at once. If processes were notified instead, one that misses the notification would go on. Only operators
+-- write it, so claims never wait for it. See docs/adr/0067-lanes.md.
+CREATE TABLE :"schema".lanes (
+    name         text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 100), -- crm/tenant-7 is in crm
+    rate         float8  CHECK (rate BETWEEN 1e-6::float8 AND 1e6::float8), -- how many events may start in a second; NULL if there is no limit
+    burst        integer CHECK (burst BETWEEN 1 AND 1000000), -- how many may start at once after a time without starts; NULL without a rate
+    places       integer CHECK (places BETWEEN 1 AND 10000), -- how many may be in flight; NULL if there is no limit
+    daily        integer CHECK (daily BETWEEN 1 AND 1000000000), -- how many may start on one day, by UTC; NULL if there is no limit
+    weight       integer CHECK (weight BETWEEN 1 AND 1000), -- its share of the room of the lane that it is in; NULL means 1
+    paused_since timestamptz, -- NULL if the lane was never paused, or was resumed
+    -- When the pause ends, or ended. NULL: when the lane is resumed. The end is kept: claims need it to find events that waited, which are
+    -- before their mark.
+    paused_until timestamptz,
+    pause_reason text CHECK (octet_length(pause_reason) <= 1010),
+    pause_author text CHECK (octet_length(pause_author) <= 800), -- the principal of the pause: see audit.principal
+    CONSTRAINT lanes_limits_check CHECK ((rate IS NULL) = (burst IS NULL)),
+    CONSTRAINT lanes_pause_check CHECK (
+        coalesce(paused_since >= '0001-01-01 00:00:00+00' AND paused_since < '10000-01-01 00:00:00+00', true)
+        AND coalesce(paused_until >= '0001-01-01 00:00:00+00' AND paused_until < '10000-01-01 00:00:00+00', true)
+        AND (paused_since IS NOT NULL OR pause_reason IS NULL AND pause_author IS NULL)
+    )
 );
+
+-- The state of each lane with limits or a breaker: one row, which each claim from the lane replaces. The index ends with a number that each claim
+-- raises. So a search from the greatest number meets the newest version of the row first, however many old versions an open transaction
+-- keeps. A unique index would have to read all of them.
+CREATE TABLE :"schema".lane_states (
+    lane          text COLLATE "C" NOT NULL,
+    step          bigint      NOT NULL DEFAULT 1,
+    at            timestamptz NOT NULL DEFAULT clock_timestamp(), -- of this step
+    full_at       timestamptz NOT NULL, -- when all tokens of the rate are there again; unused without a rate
+    day           date, -- of the last claim, by UTC
+    of_day        integer     NOT NULL DEFAULT 0, -- how many events have started on it
+    -- How many events have started in five minutes, at the last claim: first in those that were the slot-th since 1970, then in the eleven
+    -- before them.
+    slot          integer     NOT NULL DEFAULT 0,
+    started       integer[]   NOT NULL DEFAULT '{}' CHECK (pg_catalog.cardinality(started) <= 12),
+    -- The events that were in flight at the last claim, if the number is limited: those whose series still has the version are in flight.
+    held_series   bigint[]    NOT NULL DEFAULT '{}',
+    held_ids      uuid[]      NOT NULL DEFAULT '{}',
+    held_versions integer[]   NOT NULL DEFAULT '{}',
+    -- No pending event of the lane became available before since, as of a search from the beginning at searched_at.
+    since         timestamptz NOT NULL DEFAULT '-infinity',
+    searched_at   timestamptz NOT NULL DEFAULT '-infinity',
+    -- The breaker, if events of the lane have failed: see Breaker in lane.go. NULL: it is closed.
+    allowed       integer CHECK (allowed >= 1), -- how many events may be in flight
+    retry_at      timestamptz, -- no event is admitted before
+    opened_at     timestamptz,
+    failures      integer     NOT NULL DEFAULT 0 CHECK (failures BETWEEN 0 AND 1000),
+    answer_ids    uuid[], -- the events that the receiver has answered last; NULL if there are none
+    answers_at    timestamptz[], -- when they were claimed
+    answers_fail  boolean[],
+    CONSTRAINT lane_states_breaker_check CHECK (
+        (allowed IS NULL) = (retry_at IS NULL) AND (allowed IS NULL) = (opened_at IS NULL)
+        AND coalesce(retry_at >= '0001-01-01 00:00:00+00' AND retry_at < '10000-01-01 00:00:00+00', true)
+        AND coalesce(opened_at >= '0001-01-01 00:00:00+00' AND opened_at < '10000-01-01 00:00:00+00', true)
+        AND pg_catalog.cardinality(answer_ids) IS NOT DISTINCT FROM pg_catalog.cardinality(answers_at)
+        AND pg_catalog.cardinality(answer_ids) IS NOT DISTINCT FROM pg_catalog.cardinality(answers_fail)
+    )
+);
+
+CREATE INDEX lane_states_newest ON :"schema".lane_states (lane, step);
+
+ALTER TABLE :"schema".lane_states REPLICA IDENTITY FULL;
+
+-- When all buckets were empty because the clock had been set or another server had started, and when the server
+-- had started that the last claim saw. One row.
+CREATE TABLE :"schema".lane_clock (
+    one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    emptied_at timestamptz NOT NULL DEFAULT '-infinity',
+    server     timestamptz NOT NULL DEFAULT pg_postmaster_start_time()
+);
+
+INSERT INTO :"schema".lane_clock DEFAULT VALUES;
+
+-- When lanes with names are to be looked at. Whoever puts an event into the queue adds a visit for its lane, and claims delete the visits
+-- that they have seen, so no transaction waits for another. For each event of a type in a lane there is a visit that is not later than the
+-- event or the next room of the lane. A lane that is in another one is found through a visit of that one.
+CREATE TABLE :"schema".visits (
+    scope      text COLLATE "C" NOT NULL, -- the lane that the lane is in; '' if it is in none
+    event_type text COLLATE "C" NOT NULL,
+    at         timestamptz NOT NULL CHECK (at >= '0001-01-01 00:00:00+00' AND at < '10000-01-01 00:00:00+00'),
+    lane       text COLLATE "C" NOT NULL,
+    since      timestamptz NOT NULL, -- the first event for which this visit is became available then; '-infinity' if unknown
+    -- How much of the room of the lane that it is in this lane has had, divided by its weight, in comparison with others. -1 for a lane that
+    -- waits, and for one that is in none.
+    pass       float8      NOT NULL DEFAULT -1,
+    turn       float8      -- for the lanes in this one that have events of the type: none has a pass below, but -1; NULL if unknown
+)
+WITH (autovacuum_vacuum_scale_factor = 0.02);
+
+CREATE INDEX visits_due ON :"schema".visits (scope, event_type, pass, at, lane);
+CREATE INDEX visits_lane ON :"schema".visits (lane, event_type, at);
+
+ALTER TABLE :"schema".visits REPLICA IDENTITY FULL;
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
@@ -419,7 +513,7 @@ SELECT q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::t
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -431,7 +525,7 @@ SELECT held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSI
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin,
-    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
+    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -446,7 +540,7 @@ SELECT h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_times
     h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version, NULL::timestamptz AS available_at,
     h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count, h.claim_count, h.crash_count, h.version,
     h.created_at, h.updated_at, h.origin_event, NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user,
-    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at
+    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -470,6 +564,572 @@ $$;
 
 CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+
+-- Adds a visit for an event of a lane with a name, and one for the lane that its lane is in. A visit is left out if there is one that is
+-- not later than the event. It must be more than a minute ahead: until then no claim deletes it, and the transaction has ended. A host's
+-- transaction may last longer: each sweep adds visits that are missing.
+-- Its plan may be made when there are few visits, and stays when there are many.
+CREATE FUNCTION :"schema".visit_lane() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = :"schema", pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    upper text := CASE WHEN strpos(NEW.lane, '/') > 0 THEN split_part(NEW.lane, '/', 1) ELSE '' END;
+    soon CONSTANT timestamptz := clock_timestamp() + interval '1 minute';
+BEGIN
+    IF TG_RELID <> 'queue'::regclass::oid OR TG_OP <> 'INSERT' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'visit_lane is for the trigger of the queue alone';
+    END IF;
+    INSERT INTO visits (scope, event_type, at, lane, since)
+    SELECT n.scope, NEW.event_type, NEW.available_at, n.lane, NEW.available_at
+    FROM (VALUES (upper, NEW.lane), (''::text, nullif(upper, ''))) AS n (scope, lane)
+    WHERE n.lane IS NOT NULL AND (
+        SELECT v.at
+        FROM visits v
+        WHERE v.lane = n.lane AND v.event_type = NEW.event_type AND v.at > soon
+            AND v.at <= NEW.available_at AND v.since <= NEW.available_at
+        ORDER BY v.at -- as the index has them
+        LIMIT 1
+    ) IS NULL;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER queue_visits AFTER INSERT ON :"schema".queue FOR EACH ROW WHEN (NEW.lane <> '') EXECUTE FUNCTION :"schema".visit_lane();
+
+-- The room of a lane for a claim of up to most events: the tokens of its rate, and its places, or those that its breaker allows, without the
+-- events that are in flight. Locks the state of a lane with limits. If another transaction has locked it, or has replaced it meanwhile, place
+-- is NULL, and nothing may be claimed from the lane.
+CREATE FUNCTION :"schema".lane_room(
+    of_lane text, read_at timestamptz, emptied timestamptz, most bigint,
+    OUT place tid, OUT is_limited boolean, OUT is_failing boolean, OUT room bigint, OUT shut_until timestamptz, OUT rate float8, OUT burst float8,
+    OUT places integer, OUT stepped_at timestamptz, OUT full_at timestamptz, OUT of_day integer, OUT series_ids bigint[], OUT event_ids uuid[], OUT versions integer[]
+) LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
+DECLARE
+    l lanes;
+    s lane_states;
+    today CONSTANT date := timezone('UTC', read_at)::date;
+    refill interval;
+BEGIN
+    SELECT o.* INTO l FROM lanes o WHERE o.name = of_lane;
+    SELECT n.* INTO s FROM lane_states n WHERE n.lane = of_lane ORDER BY n.step DESC LIMIT 1;
+    is_limited := l.rate IS NOT NULL OR l.places IS NOT NULL OR l.daily IS NOT NULL OR s.allowed IS NOT NULL;
+    is_failing := s.allowed IS NOT NULL OR s.answer_ids IS NOT NULL;
+    room := most;
+    IF is_limited THEN
+        SELECT n.ctid INTO place FROM lane_states n WHERE n.lane = of_lane AND n.step = s.step FOR UPDATE SKIP LOCKED;
+        IF place IS NULL THEN
+            RETURN;
+        END IF;
+        SELECT o.* INTO l FROM lanes o WHERE o.name = of_lane; -- who has changed limits meanwhile has replaced the state before it was locked
+        rate := l.rate;
+        burst := l.burst;
+        places := least(l.places, s.allowed);
+        of_day := CASE WHEN s.day BETWEEN today AND today + 1 THEN s.of_day ELSE 0 END; -- a clock may be set
+        refill := coalesce(burst / rate, 0) * interval '1 second';
+        -- Another claim that began later may have come first. Only a state of the future shows that the clock was set back.
+        stepped_at := CASE WHEN s.at <= clock_timestamp() THEN greatest(s.at, read_at) ELSE read_at END;
+        full_at := CASE WHEN s.at > stepped_at THEN read_at + refill
+            ELSE greatest(s.full_at, CASE WHEN emptied >= s.at THEN emptied + refill END) END;
+        SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.event_id), '{}'), coalesce(array_agg(h.version), '{}')
+        INTO series_ids, event_ids, versions
+        FROM unnest(s.held_series, s.held_ids, s.held_versions) AS h (id, event_id, version)
+        CROSS JOIN LATERAL (
+            SELECT FROM series x WHERE x.id = h.id AND x.event_id = h.event_id AND x.version = h.version OFFSET 0
+        ) x;
+        room := greatest(0, least(most, l.daily - of_day, places - cardinality(event_ids),
+            floor(burst - rate * date_part('epoch', greatest(full_at, read_at) - read_at))::bigint));
+    END IF;
+    shut_until := greatest(
+        CASE WHEN l.paused_since IS NOT NULL AND coalesce(l.paused_until > now(), true)
+            THEN coalesce(l.paused_until, read_at + interval '1 minute') END, -- visit_again.sql makes the visit due
+        CASE WHEN s.retry_at > read_at AND s.retry_at <= read_at + interval '61 minutes' THEN s.retry_at END, -- or the clock was set back
+        CASE WHEN l.daily <= of_day THEN timezone('UTC', date_trunc('day', timezone('UTC', read_at)) + interval '1 day') END);
+    IF shut_until IS NOT NULL THEN
+        room := 0;
+    END IF;
+END
+$$;
+
+-- Counts events that were claimed in the state of their lane, which lane_room has locked. The events are in the order in which they were
+-- taken. Tokens take whole microseconds, rounded up, or they would add up to more than the rate. Events that are not due yet take tokens
+-- that are there now. The bucket is then as if each had taken its token at its instant: if n tokens are there, n events at any instants
+-- from now on conform.
+-- Returns when the lane has room for the next claim: a place, and the tokens that come in a tenth of a second, so that a claim takes several
+-- events. Half of the burst is enough, and at least one token: a bucket that is full loses those that come before the claim.
+CREATE FUNCTION :"schema".step_lane(
+    of_lane text, read_at timestamptz, emptied timestamptz, most bigint, began timestamptz, reached timestamptz,
+    new_series bigint[], new_ids uuid[], new_versions integer[], new_due timestamptz[], OUT ready_at timestamptz, OUT has_places boolean
+) LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
+DECLARE
+    l record;
+    taken CONSTANT integer := cardinality(new_ids);
+    slot_now CONSTANT integer := floor(date_part('epoch', read_at) / 300)::integer;
+    filled timestamptz;
+BEGIN
+    SELECT r.* INTO l FROM lane_room(of_lane, read_at, emptied, most) r;
+    ready_at := coalesce(l.shut_until, read_at);
+    has_places := false;
+    IF l.place IS NULL THEN
+        RETURN;
+    END IF;
+    filled := greatest(l.full_at, read_at);
+    IF l.rate IS NOT NULL THEN
+        filled := greatest(filled, (
+            SELECT max(d.at - floor((d.nth - 1) / l.rate * 1000000) * interval '1 microsecond')
+            FROM unnest(new_due) WITH ORDINALITY AS d (at, nth)
+        )) + ceil(taken / l.rate * 1000000) * interval '1 microsecond';
+    END IF;
+    IF taken > 0 OR began = read_at THEN
+        has_places := l.places IS NOT NULL;
+        UPDATE lane_states s
+        SET step = s.step + 1, at = l.stepped_at, day = timezone('UTC', read_at)::date, of_day = l.of_day + taken, full_at = filled,
+            slot = slot_now, started = (
+                SELECT ARRAY[coalesce(h.n[1], 0) + taken] || h.n[2:12]
+                FROM (SELECT (array_fill(0, ARRAY[passed.slots]) || s.started)[1:12] AS n
+                    FROM (SELECT CASE WHEN slot_now - s.slot BETWEEN 0 AND 11 THEN slot_now - s.slot ELSE 12 END AS slots) passed) h
+            ), -- a clock may be set
+            searched_at = coalesce(began, s.searched_at), since = CASE WHEN began IS NULL THEN s.since ELSE least(reached, now()) END,
+            held_series = CASE WHEN has_places THEN l.series_ids || new_series ELSE '{}' END,
+            held_ids = CASE WHEN has_places THEN l.event_ids || new_ids ELSE '{}' END,
+            held_versions = CASE WHEN has_places THEN l.versions || new_versions ELSE '{}' END
+        WHERE s.ctid = l.place;
+    END IF;
+    IF l.shut_until IS NULL AND l.room <= taken THEN
+        ready_at := greatest(read_at, filled - (l.burst - greatest(1, least(l.burst / 2, l.rate / 10))) / l.rate * interval '1 second',
+            CASE WHEN l.places <= cardinality(l.event_ids) + taken THEN read_at + interval '500 milliseconds' END);
+    END IF;
+END
+$$;
+
+-- Claims events of lanes that have limits or names, as many as the lanes have room for, and leases them as one batch: events that are due,
+-- or will be soon and were never claimed. Works in steps, because one statement for all of them would take longer to begin than to run.
+--   asked (the types) · most (events) · term (of the lease) · ahead (how soon) · last_read (the clock at the last such claim of this process;
+--   NULL if there was none) · elapsed (since then, by the monotonic clock of the process) · looks (the most lanes to look at)
+--   visits_from (no visit that is due before it is left; NULL if unknown)
+-- Lanes whose visit is due have their turn in the order of their visits, and so have types with limits of which an event is near. Each turn
+-- takes a share of the claim, and the lane goes to the end of the line. The room of a lane is shared among the lanes in it: the next event
+-- is that of the lane with the least pass, which is how much a lane has had, divided by its weight. A lane that has waited begins with the
+-- least pass of the others, or if there are none with the milliseconds since 1970, so that the passes of a lane never fall. A lane that is in
+-- another one has a turn only with that one.
+-- No lock is waited for: what another claim has locked is passed over. Locks end with the statement of the process, even if the process
+-- reads nothing. If the clock is more than a second from where this process expects it, it was set. All buckets then count as empty, unless
+-- another process has seen it since the last claim of this one. So they do after the server has started, because a standby may have taken
+-- over without the last steps. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
+-- Every second, one claim searches a type and the visits from the beginning, for events that became available late, such as a successor
+-- that is overdue when it is stored.
+-- The visits that were followed are deleted. A lane of which events are left gets a new one: when the next event is available, when there
+-- is room again, now if the claim has no room for more, or in five seconds if another transaction has locked the event.
+-- Rows of the queue that do not match their series are handled as in claim.sql.
+-- Returns how many rows of the queue were removed and how many events were claimed, whether any of them has a place, whether a lane has a
+-- breaker, the clock, and the next visits_from: a fifth of a second ago, if all visits that were due were followed. Another process may add
+-- one that is due earlier, so every second one claim begins without it.
+CREATE FUNCTION :"schema".claim_lanes(
+    new_token uuid, owner_name text, program_name text, zone_release text, asked text[], most bigint, term interval, ahead interval,
+    last_read timestamptz, elapsed interval, looks bigint, visits_from timestamptz,
+    OUT removed bigint, OUT claimed bigint, OUT has_places boolean, OUT has_breaker boolean, OUT read_at timestamptz, OUT left_from timestamptz
+) LANGUAGE plpgsql SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    soon CONSTANT timestamptz := now() + ahead;
+    visible CONSTANT timestamptz := now() + least(ahead, interval '30 seconds'); -- a writer may rely on a visit that is a minute ahead
+    emptied timestamptz;
+    was_set boolean;
+    open_types text[];
+    limited_types text[];
+    looked bigint := 0;
+    left_over bigint := most;
+    next_lane record;
+    top record;
+    inner_lane record;
+    step record;
+    ready timestamptz; -- when the lane has room again
+    here bigint; -- how many events this turn may take
+    seen visits[];
+    seen_at tid[];
+    inner_since timestamptz;
+    inner_turn float8;
+    inner_types text[]; -- of which events are in lanes in this one
+    inner_names text[];
+    inner_weights integer[];
+    inner_at timestamptz[];
+    inner_limited boolean[];
+    inner_rooms bigint[];
+    inner_ready timestamptz[];
+    more visits[];
+    more_at tid[];
+    type_itself visits[];
+    range_lanes text[];
+    range_types text[];
+    range_since timestamptz[];
+    range_passes float8[];
+    range_weights integer[];
+    range_rooms bigint[];
+    range_shares bigint[];
+    took_lanes text[];
+    took_types text[];
+    took_at tid[];
+    took_series bigint[];
+    took_ids uuid[];
+    took_versions integer[];
+    took_due timestamptz[];
+    took_right boolean[];
+    leased_series bigint[] := '{}';
+    leased_ids uuid[] := '{}';
+    leased_versions integer[] := '{}';
+BEGIN
+    removed := 0;
+    has_places := false;
+    has_breaker := false;
+    read_at := greatest(clock_timestamp(), now());
+    left_from := read_at - interval '200 milliseconds';
+
+    -- The clock.
+    SELECT k.emptied_at, k.server <> pg_postmaster_start_time() OR coalesce(
+        read_at - elapsed NOT BETWEEN last_read - interval '1 second' AND last_read + interval '1 second'
+        AND k.emptied_at NOT BETWEEN read_at - elapsed AND read_at, false)
+    INTO emptied, was_set
+    FROM lane_clock k;
+    IF was_set THEN
+        emptied := read_at;
+        UPDATE lane_clock k
+        SET emptied_at = read_at, server = pg_postmaster_start_time()
+        WHERE k.ctid = ANY (ARRAY (SELECT o.ctid FROM lane_clock o FOR UPDATE SKIP LOCKED));
+        UPDATE visits v
+        SET at = read_at, since = least(v.since, read_at)
+        WHERE v.ctid = ANY (ARRAY (
+            SELECT o.ctid
+            FROM visits o
+            WHERE o.at > read_at AND (o.since <= read_at OR o.scope = '' AND EXISTS (
+                SELECT FROM visits i WHERE i.scope = o.lane AND i.event_type = o.event_type AND i.at > read_at AND i.since <= read_at
+            ))
+            FOR UPDATE OF o SKIP LOCKED
+        ));
+    END IF;
+
+    -- The types that are not paused, and those of them that have limits or a breaker.
+    SELECT array_agg(t.name), array_agg(t.name) FILTER (WHERE l.rate IS NOT NULL OR l.places IS NOT NULL OR l.daily IS NOT NULL OR b.allowed IS NOT NULL)
+    INTO open_types, limited_types
+    FROM unnest(asked) AS t (name)
+    LEFT JOIN lanes l ON l.name = t.name
+    LEFT JOIN LATERAL (
+        SELECT n.allowed FROM lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
+    ) b ON true
+    WHERE l.paused_since IS NULL OR l.paused_until <= now();
+
+    FOR next_lane IN
+        SELECT d.lane, min(d.visit_at) AS visit_at, max(d.began) AS began, max(d.since) AS since,
+            greatest(least(most, 10), most / 4, 2 + 2 * most / count(*) OVER ()) AS share, min(min(d.cut_at)) OVER () AS cut_at,
+            min(min(d.visit_at)) OVER (ORDER BY min(d.at) DESC, d.lane DESC ROWS UNBOUNDED PRECEDING) AS rest_at -- of this lane and all later ones
+        FROM (
+            SELECT o.lane, o.at, o.at AS visit_at, CASE WHEN count(*) OVER (PARTITION BY t.name) >= looks + 50 THEN max(o.at) OVER (PARTITION BY t.name) END AS cut_at,
+                NULL::timestamptz AS began, NULL::timestamptz AS since
+            FROM unnest(open_types) AS t (name)
+            CROSS JOIN LATERAL (
+                SELECT v.lane, v.at
+                FROM visits v
+                WHERE v.scope = '' AND v.event_type = t.name AND v.pass = -1 AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
+                ORDER BY v.at, v.lane
+                LIMIT looks + 50 -- a lane may have many, and another claim may have some
+            ) o
+            UNION ALL
+            SELECT t.name, s.at, NULL, NULL, search.began, coalesce(first.available_at, search.since)
+            FROM unnest(limited_types) AS t (name)
+            CROSS JOIN LATERAL (
+                SELECT n.* FROM lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
+            ) s
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN recent.is_so THEN s.searched_at ELSE read_at END AS began, CASE WHEN recent.is_so THEN s.since ELSE '-infinity' END AS since
+                FROM (SELECT s.searched_at BETWEEN read_at - interval '1 second' AND clock_timestamp() AS is_so) recent
+            ) search
+            LEFT JOIN LATERAL (
+                SELECT q.available_at
+                FROM queue q
+                WHERE q.event_type = t.name AND q.lane = '' AND q.available_at >= search.since AND q.available_at <= soon
+                ORDER BY q.available_at, q.event_id
+                LIMIT 1
+            ) first ON true
+            WHERE first.available_at IS NOT NULL OR search.began = read_at
+        ) d
+        GROUP BY d.lane
+        ORDER BY min(d.at), d.lane
+    LOOP
+        left_from := least(left_from, next_lane.cut_at);
+        IF left_over = 0 OR looked = looks THEN
+            left_from := least(left_from, next_lane.rest_at);
+            EXIT;
+        END IF;
+        SELECT r.* INTO top FROM lane_room(next_lane.lane, read_at, emptied, most) r;
+        has_breaker := has_breaker OR top.is_failing;
+        SELECT coalesce(array_agg(v.visit), '{}'), coalesce(array_agg(v.place), '{}'), min((v.visit).since), min((v.visit).turn),
+            coalesce(array_agg(DISTINCT (v.visit).event_type), '{}')
+        INTO seen, seen_at, inner_since, inner_turn, inner_types
+        FROM (
+            SELECT o AS visit, o.ctid AS place
+            FROM visits o
+            WHERE o.scope = '' AND o.lane = next_lane.lane AND o.event_type = ANY (open_types) AND o.at >= coalesce(visits_from, '-infinity') AND o.at <= visible
+                AND (top.place IS NOT NULL OR NOT top.is_limited)
+            LIMIT 1000
+            FOR UPDATE SKIP LOCKED
+        ) v;
+        IF top.is_limited AND top.place IS NULL OR seen = '{}' AND next_lane.began IS NULL THEN -- another claim has the lane
+            left_from := least(left_from, next_lane.visit_at);
+            CONTINUE;
+        END IF;
+        here := least(top.room, left_over, next_lane.share);
+        IF seen <> '{}' THEN
+            looked := looked + 1;
+        END IF;
+        IF visits_from IS NULL THEN
+            inner_since := '-infinity';
+            inner_turn := NULL;
+        ELSIF inner_turn IS NULL THEN -- this visit may be a new one, and another one may be later
+            SELECT min(o.turn) INTO inner_turn
+            FROM visits o
+            WHERE o.scope = '' AND o.lane = next_lane.lane AND o.event_type = ANY (inner_types) AND o.at > visible;
+        END IF;
+
+        -- The lanes in this one that have a turn: those with the least passes, and those that have waited.
+        inner_names := '{}';
+        IF inner_types <> '{}' AND here > 0 THEN
+            SELECT coalesce(array_agg(w.lane), '{}'), array_agg(coalesce(l.weight, 1)),
+                array_agg(l.name IS NOT NULL OR (SELECT n.step FROM lane_states n WHERE n.lane = w.lane ORDER BY n.step DESC LIMIT 1) IS NOT NULL),
+                coalesce(min(w.least_pass), greatest(inner_turn, floor(date_part('epoch', read_at) * 1000))), array_agg(w.at), array_agg(here), array_agg(read_at)
+            INTO inner_names, inner_weights, inner_limited, inner_turn, inner_at, inner_rooms, inner_ready
+            FROM (
+                SELECT v.lane, min(v.at) AS at, min(min(v.pass)) OVER () AS least_pass
+                FROM unnest(inner_types) AS t (name)
+                CROSS JOIN LATERAL (
+                    (
+                        SELECT v.lane, v.pass, v.at
+                        FROM visits v
+                        WHERE v.scope = next_lane.lane AND v.event_type = t.name AND v.pass >= coalesce(inner_turn, 0) AND v.at <= visible
+                        ORDER BY v.pass
+                        LIMIT 3 * here + 50 -- a lane may have many
+                    )
+                    UNION ALL
+                    (
+                        SELECT v.lane, NULL, v.at
+                        FROM visits v
+                        WHERE v.scope = next_lane.lane AND v.event_type = t.name AND v.pass = -1 AND v.at >= inner_since AND v.at <= visible
+                        ORDER BY v.at
+                        LIMIT 3 * here + 50 -- a lane may have many
+                    )
+                ) v
+                GROUP BY v.lane
+                ORDER BY coalesce(min(v.pass), min(min(v.pass)) OVER (), 0), min(v.at), v.lane
+                LIMIT least(here, looks)
+            ) w
+            LEFT JOIN lanes l ON l.name = w.lane;
+        END IF;
+        FOR i IN 1 .. cardinality(inner_names) LOOP
+            inner_limited[i] := inner_limited[i] AND inner_names[i] <> next_lane.lane;
+            IF inner_limited[i] THEN
+                SELECT r.* INTO inner_lane FROM lane_room(inner_names[i], read_at, emptied, most) r;
+                inner_limited[i] := inner_lane.is_limited;
+                inner_ready[i] := coalesce(inner_lane.shut_until, read_at);
+                inner_rooms[i] := CASE WHEN inner_lane.place IS NOT NULL OR NOT inner_lane.is_limited THEN least(here, inner_lane.room) END;
+            END IF;
+        END LOOP;
+        IF inner_names <> '{}' THEN
+            SELECT coalesce(array_agg(v.visit), '{}'), coalesce(array_agg(v.place), '{}')
+            INTO more, more_at
+            FROM (
+                SELECT o AS visit, o.ctid AS place
+                FROM unnest(inner_names, inner_at, inner_rooms) AS i (name, at, room)
+                JOIN visits o ON o.scope = next_lane.lane AND o.lane = i.name AND o.event_type = ANY (inner_types) AND o.at >= i.at AND o.at <= visible
+                WHERE i.room IS NOT NULL
+                LIMIT 10000
+                FOR UPDATE OF o SKIP LOCKED
+            ) v;
+            seen := seen || more;
+            seen_at := seen_at || more_at;
+        END IF;
+
+        -- Where events of these lanes are in the queue, and how many of each may be locked.
+        type_itself := '{}';
+        IF next_lane.began IS NOT NULL THEN
+            type_itself := ARRAY[ROW(next_lane.lane, next_lane.lane, read_at, next_lane.lane, next_lane.since, -1, NULL)::visits];
+        END IF;
+        SELECT array_agg(r.lane), array_agg(r.event_type), array_agg(r.since), array_agg(r.pass), array_agg(r.weight), array_agg(r.room),
+            array_agg(least(r.room, 2 + 3 * here * r.weight / r.weights / 2))
+        INTO range_lanes, range_types, range_since, range_passes, range_weights, range_rooms, range_shares
+        FROM (
+            SELECT v.lane, v.event_type, min(v.since) AS since, greatest(max(max(v.pass)) OVER (PARTITION BY v.lane), inner_turn, 0) AS pass,
+                coalesce(i.weight, 1) AS weight, least(i.room, here) AS room, sum(coalesce(i.weight, 1)) OVER () AS weights
+            FROM unnest(seen || type_itself) AS v
+            LEFT JOIN unnest(inner_names, inner_weights, inner_rooms) AS i (name, weight, room) ON i.name = v.lane
+            WHERE v.lane <> v.event_type OR v.scope <> '' -- other events of a type are claimed by claim.sql
+            GROUP BY v.lane, v.event_type, i.weight, i.room
+        ) r;
+
+        -- The events, in the order of their turns.
+        SELECT coalesce(array_agg(p.lane), '{}'), coalesce(array_agg(p.event_type), '{}'), coalesce(array_agg(p.place), '{}'),
+            coalesce(array_agg(p.series_id), '{}'), coalesce(array_agg(p.event_id), '{}'), coalesce(array_agg(p.version), '{}'),
+            coalesce(array_agg(p.available_at), '{}'), coalesce(array_agg(p.is_right), '{}')
+        INTO took_lanes, took_types, took_at, took_series, took_ids, took_versions, took_due, took_right
+        FROM (
+            SELECT o.lane, o.event_type, o.place, o.series_id, o.event_id, o.available_at, x.version, x.is_right IS TRUE AS is_right
+            FROM (
+                SELECT n.*, row_number() OVER (ORDER BY n.pass + (n.nth - 1) / n.weight::float8, n.available_at, n.event_id) AS rank
+                FROM (
+                    SELECT r.lane, r.pass, r.weight, r.room, q.*,
+                        row_number() OVER (PARTITION BY r.lane ORDER BY q.available_at, q.event_id) AS nth
+                    FROM unnest(range_lanes, range_types, range_since, range_passes, range_weights, range_rooms, range_shares)
+                        AS r (lane, event_type, since, pass, weight, room, share)
+                    CROSS JOIN LATERAL (
+                        SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
+                        FROM queue q
+                        WHERE q.event_type = r.event_type AND q.lane = CASE WHEN r.event_type = r.lane THEN '' ELSE r.lane END
+                            AND q.available_at >= r.since AND q.available_at <= soon
+                            AND (q.available_at <= now() OR (SELECT s.claim_count FROM series s WHERE s.id = q.series_id) < 1)
+                        ORDER BY q.available_at, q.event_id
+                        LIMIT r.share
+                        FOR UPDATE SKIP LOCKED
+                    ) q
+                ) n
+                WHERE n.nth <= n.room
+            ) o
+            LEFT JOIN LATERAL (
+                SELECT s.version, s.event_id = o.event_id AND s.event_type = o.event_type
+                    AND greatest(s.target_timestamp_utc, s.ready_at) <= soon AS is_right
+                FROM series s
+                WHERE s.id = o.series_id
+                OFFSET 0
+            ) x ON true
+            WHERE o.rank <= here
+            ORDER BY o.rank
+        ) p;
+        IF took_ids <> '{}' THEN
+            DELETE FROM queue q WHERE q.ctid = ANY (took_at);
+        END IF;
+        removed := removed + cardinality(took_ids);
+        left_over := left_over - cardinality(took_ids);
+        IF true = ALL (took_right) THEN
+            leased_series := leased_series || took_series;
+            leased_ids := leased_ids || took_ids;
+            leased_versions := leased_versions || took_versions;
+        ELSE
+            SELECT leased_series || coalesce(array_agg(t.id), '{}'), leased_ids || coalesce(array_agg(t.event_id), '{}'),
+                leased_versions || coalesce(array_agg(t.version), '{}')
+            INTO leased_series, leased_ids, leased_versions
+            FROM unnest(took_series, took_ids, took_versions, took_right) AS t (id, event_id, version, is_right)
+            WHERE t.is_right;
+            INSERT INTO queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
+            SELECT greatest(t.available_at, s.target_timestamp_utc, s.ready_at), s.event_id, s.id, s.event_type,
+                CASE WHEN greatest(t.available_at, s.ready_at) > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0), s.lane
+            FROM unnest(took_series, took_ids, took_types, took_due, took_right) AS t (id, event_id, event_type, available_at, is_right)
+            JOIN series s ON s.id = t.id AND s.event_id = t.event_id
+            WHERE NOT t.is_right AND (s.event_type <> t.event_type OR greatest(s.target_timestamp_utc, s.ready_at) > soon) AND NOT EXISTS (
+                SELECT FROM leases l
+                CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+                WHERE held.series_id = s.id AND held.event_id = s.event_id AND held.version = s.version
+            );
+        END IF;
+
+        -- The states of the lanes, and when each has room again.
+        ready := coalesce(top.shut_until, read_at);
+        IF top.place IS NOT NULL THEN
+            SELECT r.* INTO step
+            FROM step_lane(next_lane.lane, read_at, emptied, most, next_lane.began,
+                CASE WHEN next_lane.began IS NOT NULL THEN coalesce((
+                    SELECT max(t.available_at) FROM unnest(took_lanes, took_types, took_due) AS t (lane, event_type, available_at)
+                    WHERE t.lane = next_lane.lane AND t.event_type = next_lane.lane
+                ), nullif(next_lane.since, '-infinity')) END,
+                took_series, took_ids, took_versions, took_due) r;
+            ready := step.ready_at;
+            has_places := has_places OR step.has_places;
+        END IF;
+        FOR i IN 1 .. cardinality(inner_names) LOOP
+            IF inner_limited[i] AND inner_rooms[i] IS NOT NULL THEN
+                SELECT r.* INTO inner_lane
+                FROM (
+                    SELECT coalesce(array_agg(t.id), '{}') AS series_ids, coalesce(array_agg(t.event_id), '{}') AS ids,
+                        coalesce(array_agg(t.version), '{}') AS versions, coalesce(array_agg(t.available_at), '{}') AS due
+                    FROM unnest(took_lanes, took_series, took_ids, took_versions, took_due) AS t (lane, id, event_id, version, available_at)
+                    WHERE t.lane = inner_names[i]
+                ) t
+                CROSS JOIN LATERAL step_lane(inner_names[i], read_at, emptied, most, NULL, NULL, t.series_ids, t.ids, t.versions, t.due) r;
+                inner_ready[i] := inner_lane.ready_at;
+                has_places := has_places OR inner_lane.has_places;
+            END IF;
+        END LOOP;
+
+        -- The next visits of the lanes, and that of this lane for the lanes in it.
+        DELETE FROM visits v WHERE v.ctid = ANY (seen_at);
+        INSERT INTO visits (scope, event_type, at, lane, since, pass)
+        SELECT CASE WHEN r.lane <> next_lane.lane OR n.has_turn THEN next_lane.lane ELSE '' END, r.event_type, least(n.at, '9999-12-31'), r.lane,
+            first.available_at, CASE WHEN n.has_turn THEN r.pass + of_lane.n / r.weight::float8 ELSE -1 END
+        FROM (
+            SELECT r.*, coalesce(i.ready_at, ready) AS ready_at
+            FROM unnest(range_lanes, range_types, range_since, range_passes, range_weights, range_rooms, range_shares)
+                AS r (lane, event_type, since, pass, weight, room, share)
+            LEFT JOIN unnest(inner_names, inner_ready) AS i (name, ready_at) ON i.name = r.lane AND r.lane <> next_lane.lane
+        ) r
+        CROSS JOIN LATERAL (
+            SELECT q.available_at
+            FROM queue q
+            WHERE q.event_type = r.event_type AND q.lane = CASE WHEN r.event_type = r.lane THEN '' ELSE r.lane END AND q.available_at >= r.since
+            ORDER BY q.available_at, q.event_id
+            LIMIT 1
+        ) first
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS n, count(*) FILTER (WHERE t.event_type = r.event_type) AS of_type
+            FROM unnest(took_lanes, took_types) AS t (lane, event_type)
+            WHERE t.lane = r.lane
+        ) of_lane
+        JOIN LATERAL (
+            SELECT m.at, m.at <= read_at AND (r.lane <> next_lane.lane OR inner_names <> '{}') AS has_turn
+            FROM (
+                SELECT CASE
+                    WHEN first.available_at > now() THEN greatest(first.available_at, r.ready_at)
+                    WHEN r.ready_at > read_at OR here = 0 OR cardinality(took_ids) >= here OR of_lane.n >= r.room OR of_lane.of_type >= r.share
+                        THEN r.ready_at
+                    ELSE least(read_at + interval '5 seconds', (
+                        SELECT q.available_at
+                        FROM queue q
+                        WHERE q.event_type = r.event_type AND q.lane = CASE WHEN r.event_type = r.lane THEN '' ELSE r.lane END
+                            AND q.available_at > now()
+                        ORDER BY q.available_at, q.event_id
+                        LIMIT 1
+                    )) END AS at
+            ) m
+        ) n ON n.has_turn OR r.lane <> r.event_type
+        WHERE n.at <= read_at OR (
+            SELECT v.at
+            FROM visits v
+            WHERE v.lane = r.lane AND v.event_type = r.event_type AND v.at > read_at AND v.at <= n.at AND v.since <= first.available_at
+            ORDER BY v.at
+            LIMIT 1
+        ) IS NULL;
+        CONTINUE WHEN inner_types = '{}';
+        INSERT INTO visits (scope, event_type, at, lane, since, turn)
+        SELECT '', t.name, least(greatest(least(turns.at, waits.at), ready), '9999-12-31'), next_lane.lane,
+            least(waits.at, read_at) - interval '200 milliseconds', turns.pass -- another claim may add a visit now
+        FROM unnest(inner_types) AS t (name)
+        LEFT JOIN LATERAL (
+            SELECT v.at, v.pass
+            FROM visits v
+            WHERE v.scope = next_lane.lane AND v.event_type = t.name AND v.pass >= coalesce(inner_turn, 0)
+            ORDER BY v.pass
+            LIMIT 1
+        ) turns ON true
+        LEFT JOIN LATERAL (
+            SELECT v.at
+            FROM visits v
+            WHERE v.scope = next_lane.lane AND v.event_type = t.name AND v.pass = -1 AND v.at >= inner_since
+            ORDER BY v.at
+            LIMIT 1
+        ) waits ON true
+        WHERE turns.at IS NOT NULL OR waits.at IS NOT NULL;
+    END LOOP;
+
+    claimed := cardinality(leased_ids);
+    IF claimed > 0 THEN
+        INSERT INTO leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, program, zone_data)
+        VALUES (new_token, owner_name, leased_series, leased_ids, leased_versions, read_at, read_at + term,
+            CASE WHEN ahead > interval '0' THEN read_at END, nullif(program_name, ''), nullif(zone_release, ''));
+    END IF;
+END
+$$;
 
 -- Versions and counters begin low and rise step by step. So they never reach the greatest integer, and no statement that adds to the
 -- integers of many rows fails because of one of them. The differences do not overflow, because a CHECK refuses negative values.
@@ -737,7 +1397,10 @@ COMMENT ON TABLE :"schema".due_counts IS 'The number of due events in each quart
 COMMENT ON TABLE :"schema".due_changes IS 'Changes that are not folded into due_counts yet';
 COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
-COMMENT ON TABLE :"schema".pauses IS 'The event types that are paused';
+COMMENT ON TABLE :"schema".lanes IS 'The lanes that have limits, or are or were paused';
+COMMENT ON TABLE :"schema".lane_states IS 'One row per lane that has limits, or whose receiver fails';
+COMMENT ON TABLE :"schema".lane_clock IS 'When the clock was set';
+COMMENT ON TABLE :"schema".visits IS 'When lanes with names are to be looked at';
 COMMENT ON TABLE :"schema".settings IS 'The settings that all programs must have with the same value';
 COMMENT ON TABLE :"schema".audit IS 'The steps of events, while the audit trail is enabled';
 COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is enabled';
@@ -749,10 +1412,13 @@ COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
-    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text) FROM PUBLIC;
+    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text), :"schema".visit_lane(),
+    :"schema".lane_room(text, timestamptz, timestamptz, bigint),
+    :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
+    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses,
-    :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
+    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".lanes,
+    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
     :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;

@@ -53,7 +53,7 @@ func (s series) Execute(ctx context.Context, d almanac.Delivery) error { return 
 var grace = almanac.Profile{FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1990-12-09", Timezone: "America/New_York"}
 
 // storeEvent stores a user with the first event of a series, which may be long overdue.
-func storeEvent(t *testing.T, r almanac.Repository, s series) almanac.Event {
+func storeEvent(t *testing.T, r almanac.Repository, s almanac.EventHandler) almanac.Event {
 	t.Helper()
 	now, err := r.Now(t.Context())
 	require.NoError(t, err)

@@ -151,18 +151,19 @@ func optOutsProblem(all []OptOut) string {
 }
 
 // quietUntil returns when the user of a late event may be disturbed again, if that is later than
-// now. The event is late if an attempt has failed or if it became ready longer ago than the grace.
-// An event that becomes ready after its instant, for example because its type is spread, also
-// counts as late if its instant is not in the quiet hours. See docs/adr/0056-quiet-hours.md.
+// now. The event is late if an attempt has failed. It is also late if it became ready longer ago than the
+// grace, unless it may have waited for its lane. An event that has waited for its lane, or becomes ready after
+// its instant, for example because its type is spread, counts as late unless its instant is in the same
+// quiet hours as now. See docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
-	late := j.event.RetryCount > 0 || now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace
-	if s.quiet == nil || !late && j.event.ReadyAt.IsZero() || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {
+	late := j.event.RetryCount > 0 || j.of.asked.IsZero() && now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace
+	if s.quiet == nil || !late && j.of.asked.IsZero() && j.event.ReadyAt.IsZero() || j.event.Origin.Forced || givenExecution(j.route.handler).OverrideOptOuts {
 		return time.Time{}, false
 	}
 	quiet := s.quiet(j.user)
 	if !late {
-		_, late = quiet.End(j.user.Timezone, j.event.Due)
-		late = !late
+		same, asked := quiet.End(j.user.Timezone, j.event.Due)
+		late = !asked || !same.After(now)
 	}
 	if end, is := quiet.End(j.user.Timezone, now); is && late {
 		return end, true

@@ -81,6 +81,11 @@ func DueIn(d time.Duration) EventOption {
 	return func(e *almanac.Event, now time.Time) { place(e, now.Add(d)) }
 }
 
+// InLane sets the name of the lane.
+func InLane(name string) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.Lane = name }
+}
+
 // Tried makes an event whose first n attempts failed, ready for another attempt.
 func Tried(n int) EventOption {
 	return func(e *almanac.Event, _ time.Time) {

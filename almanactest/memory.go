@@ -34,10 +34,10 @@ type state struct {
 	waits  map[series]almanac.StalledSeries // the stalled series
 	zones  []almanac.ZoneRecord             // by zone; replaced as a whole, because it is large and seldom changes
 	marks  []calendar.ZoneRules             // replaced as a whole too
-	pauses map[string]time.Time             // since when, by event type
 	shared map[string]almanac.Setting       // by name
 	pruned time.Time                        // events due before it may have been pruned
-	undo   undo
+	lanes
+	undo undo
 }
 
 // undo puts back what a transaction has changed in the maps.
@@ -117,7 +117,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		due:    make(map[uuid.UUID]time.Time),
 		used:   make(map[series]almanac.UsedKeys),
 		waits:  make(map[series]almanac.StalledSeries),
-		pauses: make(map[string]time.Time),
+		lanes:  lanes{pauses: make(map[string]almanac.Pause), limits: make(map[string]lane), passes: make(map[string]float64), breakers: make(map[string]almanac.Breaker)},
 		shared: make(map[string]almanac.Setting),
 	}}
 }

@@ -22,14 +22,6 @@ func pending(types []string) func(almanac.Event) bool {
 	return func(e almanac.Event) bool { return e.Status == almanac.Pending && slices.Contains(types, e.Type) }
 }
 
-// since returns the mark of a request. A mark later than now counts as zero: the clock was set back.
-func since(mark, now time.Time) time.Time {
-	if mark.After(now) {
-		return time.Time{}
-	}
-	return mark
-}
-
 // Claim claims events that are due.
 func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
@@ -37,21 +29,32 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
 		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User), At: now}
-		due := slices.DeleteFunc(r.matching(pending(r.unpaused(request.Types))), func(e almanac.Event) bool {
+		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
 			ahead := max(request.Ahead, 0)
 			if e.ClaimCount > 0 {
 				ahead = 0
 			}
-			return e.AvailableAt.After(now.Add(ahead)) || e.AvailableAt.Before(since(request.Mark, now))
+			return r.paused(e.Type, now) || e.AvailableAt.After(now.Add(ahead))
 		})
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+		waiting := slices.DeleteFunc(slices.Clone(due), func(e almanac.Event) bool { return !r.ofLanes(e) })
+		free := slices.DeleteFunc(due, func(e almanac.Event) bool {
+			return r.ofLanes(e) || e.AvailableAt.Before(r.since(request.Mark, e.Type, now))
+		})
+		asked := time.Now()
+		if len(waiting) > 0 { // they have half of each claim if they need it, and every other claim of one event
+			r.claims++
+			free = free[:min(len(free), (request.Limit+r.claims%2)/2)]
+			waiting = r.admitted(waiting, request.Limit-len(free), now, request.Lease/3)
+		}
+		free = free[:min(request.Limit, len(free))]
 		held := lease{
 			owner: request.Owner, program: request.Program, zoneData: request.ZoneData, claimed: now, expires: now.Add(request.Lease),
 		}
 		if request.Ahead > 0 {
 			held.ahead = now
 		}
-		for _, e := range due[:min(request.Limit, len(due))] {
+		for i, e := range slices.Concat(free, waiting) {
 			claimed, err := e.Claim(request.Token)
 			if err != nil {
 				return err
@@ -61,7 +64,16 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			if slices.ContainsFunc(used, func(k almanac.UsedKey) bool { return k.Unit != e.KeyUnit }) {
 				claimed.UsedBefore = used
 			}
-			claim.Events, claim.Reached = append(claim.Events, claimed), e.AvailableAt
+			claim.Events = append(claim.Events, claimed)
+			if i < len(free) {
+				claim.Reached = e.AvailableAt
+			} else if claim.Limited == nil {
+				claim.Limited = map[uuid.UUID]time.Time{e.ID: asked}
+			} else {
+				claim.Limited[e.ID] = asked
+			}
+			claim.Placed = claim.Placed || slices.ContainsFunc(lanesOf(e), func(name string) bool { return r.limits[name].Places > 0 || r.breakers[name].Allowed > 0 })
+			claim.Failing = claim.Failing || slices.ContainsFunc(lanesOf(e), func(name string) bool { _, is := r.breakers[name]; return is })
 			claim.Users[e.UserID] = r.users[e.UserID].User
 			held.ids = append(held.ids, e.ID)
 		}
@@ -337,10 +349,22 @@ func (s *state) follow(result *almanac.SettleResult, one almanac.Settlement, u a
 // Until returns how long it is until the next event can be claimed.
 func (r *Repository) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		isPending, from := pending(r.unpaused(types)), since(mark, now)
+		isPending := pending(types)
 		for _, e := range r.events {
-			left := e.AvailableAt.Sub(now)
-			if isPending(e) && !e.AvailableAt.Before(from) && (!known || left < wait) {
+			limited := r.ofLanes(e)
+			at, paused, end := e.AvailableAt, r.paused(e.Type, now), r.pauses[e.Type].Until
+			switch {
+			case !isPending(e), paused && end.IsZero(), !paused && !limited && at.Before(r.since(mark, e.Type, now)):
+				continue
+			case paused && end.After(at):
+				at = end
+			}
+			if limited {
+				if ready := r.readyAt(e, now); ready.After(at) {
+					at = ready
+				}
+			}
+			if left := at.Sub(now); !known || left < wait {
 				wait, known = left, true
 			}
 		}

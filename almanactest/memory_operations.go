@@ -30,29 +30,36 @@ func (r *Repository) Requeued(ctx context.Context, events []almanac.Event) (requ
 	return requeued, err
 }
 
-// Pause pauses a type of event, unless it is paused already.
-func (r *Repository) Pause(ctx context.Context, eventType string) error {
+// Pause pauses a type of event.
+func (r *Repository) Pause(ctx context.Context, p almanac.Pause) error {
 	return r.transact(ctx, func(now time.Time) error {
-		if _, already := r.pauses[eventType]; !already {
-			set(&r.undo, r.pauses, eventType, now)
+		p.Author, p.Since, p.Until = almanac.Principal(ctx), now, p.Until.UTC()
+		if was := r.pauses[p.Lane]; r.paused(p.Lane, now) {
+			p.Since = was.Since
 		}
+		set(&r.undo, r.pauses, p.Lane, p)
 		return nil
 	})
 }
 
-// Resume resumes a type of event.
+// Resume ends the pause of a type of event.
 func (r *Repository) Resume(ctx context.Context, eventType string) error {
-	return r.transact(ctx, func(time.Time) error {
-		remove(&r.undo, r.pauses, eventType)
+	return r.transact(ctx, func(now time.Time) error {
+		if r.paused(eventType, now) {
+			set(&r.undo, r.pauses, eventType, almanac.Pause{Lane: eventType, Until: now})
+		}
+		remove(&r.undo, r.breakers, eventType)
 		return nil
 	})
 }
 
 // Paused returns the paused types, in order.
 func (r *Repository) Paused(ctx context.Context) (paused []almanac.Pause, err error) {
-	err = r.read(ctx, func(time.Time) error {
+	err = r.read(ctx, func(now time.Time) error {
 		for _, eventType := range slices.Sorted(maps.Keys(r.pauses)) {
-			paused = append(paused, almanac.Pause{EventType: eventType, Since: r.pauses[eventType]})
+			if r.paused(eventType, now) {
+				paused = append(paused, r.pauses[eventType])
+			}
 		}
 		return nil
 	})
@@ -81,12 +88,19 @@ func (r *Repository) Settings(ctx context.Context) (settings []almanac.Setting, 
 	return settings, err
 }
 
-// unpaused returns the given types that are not paused.
-func (s *state) unpaused(types []string) []string {
-	return slices.DeleteFunc(slices.Clone(types), func(eventType string) bool {
-		_, paused := s.pauses[eventType]
-		return paused
-	})
+// paused reports whether a type is paused.
+func (s *state) paused(eventType string, now time.Time) bool {
+	p := s.pauses[eventType]
+	return !p.Since.IsZero() && (p.Until.IsZero() || p.Until.After(now))
+}
+
+// since returns where a search for events of a type begins: at the mark, or from the beginning if events have
+// waited for the end of a pause since. A mark later than now counts as zero: the clock was set back.
+func (s *state) since(mark time.Time, eventType string, now time.Time) time.Time {
+	if end := s.pauses[eventType].Until; mark.After(now) || !end.IsZero() && !mark.After(end) {
+		return time.Time{}
+	}
+	return mark
 }
 
 // Prune deletes the events of a page that ended before an instant and were due before it.

@@ -47,8 +47,9 @@ func (trivial) Return(context.Context, []almanac.Event) ([]almanac.Event, error)
 	return nil, errors.ErrUnsupported
 }
 
-func (trivial) Pause(context.Context, string) error             { return errors.ErrUnsupported }
+func (trivial) Pause(context.Context, almanac.Pause) error      { return errors.ErrUnsupported }
 func (trivial) Resume(context.Context, string) error            { return errors.ErrUnsupported }
+func (trivial) PutLane(context.Context, almanac.Lane) error     { return errors.ErrUnsupported }
 func (trivial) Paused(context.Context) ([]almanac.Pause, error) { return nil, nil }
 
 func (trivial) PutSetting(context.Context, almanac.Setting) error   { return errors.ErrUnsupported }
@@ -73,7 +74,7 @@ func TestRunOnARepositoryWithTrivialImplementations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := scheduler.Pause(t.Context(), almanac.TypeBirthday); !errors.Is(err, errors.ErrUnsupported) {
+		if err := scheduler.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday}); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("pause: %v, want ErrUnsupported", err)
 		}
 		u := almanactest.User()

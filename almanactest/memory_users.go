@@ -287,7 +287,7 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	was := s.events[to.ID]
 	e := was
 	e.Due, e.AvailableAt, e.Wall, e.Nominal, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Nominal, to.Zone
-	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
+	e.Policies, e.Payload, e.Lane, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.Lane, to.UserVersion, to.Version
 	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
 	switch {
 	case e.Status != almanac.Pending:

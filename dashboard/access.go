@@ -21,7 +21,7 @@ const (
 	Cancel      Action = "cancel"       // cancel pending events
 	RunNow      Action = "run now"      // make pending events due at once
 	Requeue     Action = "requeue"      // deliver failed and cancelled events again
-	PauseTypes  Action = "pause"        // pause and resume types of events
+	PauseTypes  Action = "pause"        // pause and resume types of events, and limit lanes
 	Reconcile   Action = "reconcile"    // resolve the pending events of zones again
 )
 
@@ -50,7 +50,7 @@ func AllowAll() Option {
 
 // WithPermissions sets what viewers may do. The function is asked for each request that is let in, and
 // again for each thing on a page that needs a permission. user is the id of the user concerned. It is
-// [uuid.Nil] for actions about all users: pages of lists, operations on many events, pauses, and
+// [uuid.Nil] for actions about all users: pages of lists, operations on many events, pauses, limits, and
 // reconciling. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
 // grouped, for all users. SeeNames is asked with the id of each user whose name a page would show.
 //

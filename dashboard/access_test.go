@@ -91,8 +91,11 @@ var changes = map[string]changeCase{
 	"pause": {"/pauses", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
 		return "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}}
 	}},
+	"limit": {"/lanes", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
+		return "/lanes", url.Values{"lane": {"BIRTHDAY"}, "do": {"set"}, "rate": {"50"}}
+	}},
 	"resume": {"/pauses", []Action{Look, PauseTypes}, func(t *testing.T, h host) (string, url.Values) {
-		require.NoError(t, h.scheduler.Pause(t.Context(), "BIRTHDAY"))
+		require.NoError(t, h.scheduler.Pause(t.Context(), almanac.Pause{Lane: "BIRTHDAY"}))
 		return "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"resume"}}
 	}},
 }
@@ -117,7 +120,9 @@ func (h host) state(t *testing.T) any {
 	require.NoError(t, err)
 	book, err := h.repository.ZoneRules(t.Context())
 	require.NoError(t, err)
-	return []any{found.Items, paused, book.Rules}
+	lanes, err := h.repository.Lanes(t.Context())
+	require.NoError(t, err)
+	return []any{found.Items, paused, lanes, book.Rules}
 }
 
 func TestEveryRouteThatChangesIsTested(t *testing.T) {

@@ -120,6 +120,7 @@ type dashboard struct {
 	streams   streams
 	dryRuns   dryRuns
 	pauses    shared[[]almanac.Pause]
+	lanes     shared[[]ops.LaneLoad]
 	clock     shared[time.Time] // the reader's
 	now       func() time.Time  // of this machine; the reader's time decides what is due
 	mux       *http.ServeMux
@@ -195,6 +196,10 @@ func (t throttled) Stats(ctx context.Context) (ops.Stats, error) {
 
 func (t throttled) DueCounts(ctx context.Context, r ops.DueCountsRequest) (ops.DueCountsResult, error) {
 	return bounded(ctx, t, func(ctx context.Context) (ops.DueCountsResult, error) { return t.Reader.DueCounts(ctx, r) })
+}
+
+func (t throttled) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
+	return bounded(ctx, t, t.Reader.LaneLoads)
 }
 
 func (t throttled) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {

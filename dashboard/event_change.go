@@ -122,6 +122,7 @@ type confirmData struct {
 	Name   string // of its user, if the viewer may see it
 	Kind   *operationKind
 	Change eventChange
+	Pause  bool // whether a reason and an end of a pause may be given
 }
 
 // field is a hidden field of a form.

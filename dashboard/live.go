@@ -53,6 +53,7 @@ func (d *dashboard) livePages() map[string]page {
 	return map[string]page{
 		"map":    look(d.mapPage),
 		"now":    look(d.nowPage),
+		"lanes":  look(d.lanesPage),
 		"leases": look(d.leasesPage),
 		"pauses": look(d.pausesPage),
 	}

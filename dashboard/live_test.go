@@ -151,7 +151,7 @@ func TestAStreamSendsAPageWhenItChanges(t *testing.T) {
 				require.Len(t, got, 3)
 				require.Equal(t, ": still here\n\n", got[0])
 
-				require.NoError(t, h.scheduler.Pause(t.Context(), "BIRTHDAY"))
+				require.NoError(t, h.scheduler.Pause(t.Context(), almanac.Pause{Lane: "BIRTHDAY"}))
 				time.Sleep(2 * streamPace)
 				got, _ = w.take()
 				require.Len(t, got, 1)

@@ -61,7 +61,7 @@ type files struct{ Style, Script, Icon string }
 // sections are the entries of the navigation.
 var sections = []struct{ Path, Name string }{
 	{"", "Now"}, {"map", "Map"}, {"calendar", "Calendar"}, {"events", "Events"}, {"users", "Users"},
-	{"zones", "Zones"}, {"when", "When"}, {"failures", "Failures"}, {"leases", "Leases"}, {"pauses", "Pauses"},
+	{"zones", "Zones"}, {"when", "When"}, {"failures", "Failures"}, {"leases", "Leases"}, {"lanes", "Lanes"}, {"pauses", "Pauses"},
 	{"operations", "Operations"},
 }
 

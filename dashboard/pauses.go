@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -22,20 +23,26 @@ type pausesData struct {
 	May    bool     // whether the viewer may pause and resume
 	Type   string   // as sent
 
-	pending map[string]ops.Count // by type
+	pending map[string]ops.Count // by type; has the types of which events are stored
 }
 
 // paused reports whether a type is paused.
 func (p pausesData) paused(eventType string) bool {
-	return slices.ContainsFunc(p.Paused, func(one almanac.Pause) bool { return one.EventType == eventType })
+	return slices.ContainsFunc(p.Paused, func(one almanac.Pause) bool { return one.Lane == eventType })
+}
+
+// IsType reports whether a lane is the lane of a type of which events are stored.
+func (p pausesData) IsType(lane string) bool {
+	_, is := p.pending[lane]
+	return is
 }
 
 // PendingOf says how many events of a type are pending.
-func (p pausesData) PendingOf(eventType string) string {
-	if p.pending == nil {
+func (p pausesData) PendingOf(lane string) string {
+	if !p.IsType(lane) {
 		return "unknown"
 	}
-	return p.pending[eventType].String()
+	return p.pending[lane].String()
 }
 
 // paused returns the paused types. A change here is seen at once.
@@ -58,9 +65,9 @@ func (d *dashboard) pausesPage(r *request) (answer, error) {
 	}
 	switch done, eventType := asked.Get("done"), asked.Get("type"); {
 	case done == "paused" && a.data.(pausesData).paused(eventType):
-		a.notice = "Events of type " + eventType + " are paused. Due events wait."
+		a.notice = "Events of " + eventType + " are paused. Due events wait."
 	case done == "resumed" && slices.Contains(a.data.(pausesData).Others, eventType):
-		a.notice = "Events of type " + eventType + " are delivered again, oldest first."
+		a.notice = "Events of " + eventType + " are delivered again, oldest first."
 	}
 	return a, nil
 }
@@ -81,6 +88,8 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 	for _, one := range s.Stats.Events {
 		if one.Status == almanac.Pending {
 			data.pending[one.Type] = one.Count
+		} else if !data.IsType(one.Type) {
+			data.pending[one.Type] = ops.Count{}
 		}
 		if !slices.Contains(data.Others, one.Type) && !data.paused(one.Type) {
 			data.Others = append(data.Others, one.Type)
@@ -89,12 +98,12 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 	return answer{title: "Pauses", template: "pauses", live: "pauses", data: data}, nil
 }
 
-// typeSentence says why a text is no type of events, or "".
+// typeSentence says why a text is no type of events and no other lane, or "".
 func typeSentence(eventType string) string {
-	if ops.TypeProblem(eventType) == "" {
-		return ""
+	if problem := ops.LaneProblem(eventType); problem != "" {
+		return "The name " + problem + "."
 	}
-	return "The type must have 1 to 50 bytes without control characters."
+	return ""
 }
 
 // pauseVerbs are what can be done to a type, by the name in the form.
@@ -103,12 +112,12 @@ var pauseVerbs = map[string]struct {
 	text []string // with %s for the type
 }{
 	"pause": {"Pause", []string{
-		"All processes stop claiming events of the type %s. Deliveries that are under way continue.",
-		"Planning continues, and due events wait. When the type is resumed, they are delivered late, oldest first.",
+		"All processes stop claiming events of the lane %s. Deliveries that are under way continue.",
+		"Planning continues, and due events wait. When the pause ends, they are delivered late, oldest first.",
 	}},
 	"resume": {"Resume", []string{
-		"All processes claim events of the type %s again, oldest first.",
-		"Events that became due during the pause are delivered at once, and late, unless the rules of the type leave out late events. All others are delivered when they are due.",
+		"All processes claim events of the lane %s again, oldest first.",
+		"Events that became due during the pause are delivered at once, and late, unless the rules of their type leave out late events. All others are delivered when they are due.",
 	}},
 }
 
@@ -128,7 +137,7 @@ func (d *dashboard) confirmPause(r *request, do, eventType string) (answer, erro
 	return answer{title: is.verb + " " + eventType + "?", template: "confirm", data: confirmData{
 		Text:   []string{fmt.Sprintf(is.text[0], eventType), is.text[1]},
 		Action: r.root + "pauses", Back: r.root + "pauses", Verb: is.verb, Danger: do == "pause",
-		Fields: []field{{"type", eventType}, {"do", do}},
+		Fields: []field{{"type", eventType}, {"do", do}}, Pause: do == "pause",
 	}}, nil
 }
 
@@ -152,14 +161,25 @@ func (d *dashboard) pausePage(r *request) (answer, error) {
 	if _, known := pauseVerbs[do]; !known {
 		bad = append(bad, "The form must say pause or resume.")
 	}
+	p := almanac.Pause{Lane: eventType, Reason: strings.TrimSpace(r.PostForm.Get("reason"))}
+	if problem := reasonProblem(p.Reason); problem != "" {
+		bad = append(bad, "The reason "+problem+".")
+	}
+	var err error
+	if until := strings.TrimSpace(r.PostForm.Get("until")); until != "" {
+		if p.Until, err = ops.ParseInstant(until, "UTC"); err != nil || !p.Until.After(d.now()) {
+			bad = append(bad, "The end must be an instant that has not passed, such as 2027-03-15T14:00.")
+		}
+	}
 	if len(bad) > 0 {
 		return d.pausesRefused(r, eventType, bad)
 	}
-	change, done := d.scheduler.Pause, "paused"
+	done := "paused"
 	if do == "resume" {
-		change, done = d.scheduler.Resume, "resumed"
+		done, err = "resumed", d.scheduler.Resume(r.Context(), eventType)
+	} else {
+		err = d.scheduler.Pause(r.Context(), p)
 	}
-	err := change(r.Context(), eventType)
 	d.pauses.forget()
 	if why := pauseRefused(err); why != "" {
 		return answer{title: "Nothing was changed", template: "result", status: http.StatusConflict, data: resultData{

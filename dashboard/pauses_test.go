@@ -33,10 +33,18 @@ func TestATypeIsPausedAndResumed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, paused, "a question changes nothing")
 
-	w := h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}})
+	w := h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}, "reason": {" <down> "}, "until": {"2999-01-02T03:04"}})
 	require.Equal(t, "./pauses?done=paused&type=BIRTHDAY", w.Header().Get("Location"))
+	paused, err = h.scheduler.Paused(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "<down>", paused[0].Reason)
+	require.Equal(t, time.Date(2999, 1, 2, 3, 4, 0, 0, time.UTC), paused[0].Until)
+	w = h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}, "reason": {strings.Repeat("a", 1001)}, "until": {"2001-01-02"}})
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), "The reason is longer than 1,000 bytes.")
+	require.Contains(t, w.Body.String(), "The end must be an instant that has not passed")
 	_, body = h.get(t, "/pauses?done=paused&type=BIRTHDAY")
-	require.Contains(t, body, "Events of type BIRTHDAY are paused.")
+	require.Contains(t, body, "Events of BIRTHDAY are paused.")
 	require.NotContains(t, body, `href="./pauses?pause=BIRTHDAY"`)
 	require.Regexp(t, `<a href="[^"]*status=PENDING[^"]*">1</a>`, body, "how many events wait")
 	require.Contains(t, body, `href="./pauses?resume=BIRTHDAY"`)
@@ -78,8 +86,8 @@ func TestAFormOfAPauseIsChecked(t *testing.T) {
 		form url.Values
 		says string
 	}{
-		{url.Values{"do": {"pause"}}, "The type must have 1 to 50 bytes"},
-		{url.Values{"type": {strings.Repeat("x", 51)}, "do": {"pause"}}, "The type must have 1 to 50 bytes"},
+		{url.Values{"do": {"pause"}}, "The name has 0 bytes, not 1 to 100."},
+		{url.Values{"type": {strings.Repeat("x", 101)}, "do": {"pause"}}, "The name has 101 bytes, not 1 to 100."},
 		{url.Values{"type": {"<script>"}, "do": {"stop"}}, "The form must say pause or resume."},
 	} {
 		status, body := h.post(t, "/pauses", c.form)
@@ -90,7 +98,7 @@ func TestAFormOfAPauseIsChecked(t *testing.T) {
 	}
 	status, body := h.get(t, "/pauses?pause=")
 	require.Equal(t, http.StatusBadRequest, status)
-	require.Contains(t, body, "The type must have")
+	require.Contains(t, body, "The name has 0 bytes")
 	status, body = h.post(t, "/pauses", url.Values{"type": {"UNKNOWN"}, "do": {"pause"}})
 	require.Equal(t, http.StatusConflict, status)
 	require.Contains(t, body, "This program has no handler")
@@ -104,7 +112,7 @@ func TestANoticeOfAPauseSaysOnlyWhatIsTrue(t *testing.T) {
 	h := newHost(t)
 	h.createUser(t, ada())
 	h.waitForNumbers(t)
-	require.NoError(t, h.scheduler.Pause(t.Context(), "ANNIVERSARY"))
+	require.NoError(t, h.scheduler.Pause(t.Context(), almanac.Pause{Lane: "ANNIVERSARY"}))
 	for _, link := range []string{"done=paused&type=BIRTHDAY", "done=resumed&type=ANNIVERSARY", "done=resumed&type=UNKNOWN", "done=paused&type=", "done=x&type=BIRTHDAY"} {
 		_, body := h.get(t, "/pauses?"+link)
 		require.NotContains(t, body, `class="alert good"`, link)
@@ -126,7 +134,7 @@ func (c *countedPauses) Paused(ctx context.Context) ([]almanac.Pause, error) {
 	return c.Scheduler.Paused(ctx)
 }
 
-func (c *countedPauses) Pause(context.Context, string) error { return errors.ErrUnsupported }
+func (c *countedPauses) Pause(context.Context, almanac.Pause) error { return errors.ErrUnsupported }
 
 func TestViewersShareThePauses(t *testing.T) {
 	t.Parallel()

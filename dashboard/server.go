@@ -59,6 +59,8 @@ func (d *dashboard) routes() []route {
 		{http.MethodPost, "/events/{id}/{operation}", d.changeEventPage},
 		{http.MethodGet, "/operations", look(d.operationsPage)},
 		{http.MethodPost, "/operations", look(d.operatePage)},
+		{http.MethodGet, "/lanes", look(d.lanesPage)},
+		{http.MethodPost, "/lanes", look(d.lanePage)},
 		{http.MethodGet, "/pauses", look(d.pausesPage)},
 		{http.MethodPost, "/pauses", look(d.pausePage)},
 	}

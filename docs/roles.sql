@@ -96,11 +96,14 @@ BEGIN
     -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
     -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
-        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE pauses', 'TABLE settings', 'TABLE unplanned',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
-        'FUNCTION delete_consumer(text)'] LOOP
+        'FUNCTION delete_consumer(text)', 'FUNCTION visit_lane()',
+        'FUNCTION lane_room(text, timestamptz, timestamptz, bigint)',
+        'FUNCTION step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[])',
+        'FUNCTION claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz)'] LOOP
         EXECUTE format('ALTER %s OWNER TO almanac_owner', object);
         EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader', object);
     END LOOP;
@@ -121,17 +124,17 @@ BEGIN
     -- trigger updates the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
         target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload,
-        user_version, detached, origin, origin_event, follows_user, payload_made, forced) ON series TO almanac_worker, almanac_api;
+        user_version, detached, origin, origin_event, follows_user, payload_made, forced, lane) ON series TO almanac_worker, almanac_api;
     -- The worker stores outcomes, releases and successors. New zone rules move instants; an event whose wall time they skip may get
     -- another occurrence, or be removed. The API gives a pending event a new target, gives a series without an event a new one, and
     -- removes or cancels a pending event. A cancellation uses the key. The guard refuses lower keys, so used keys stay used.
     GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
         target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at,
         delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count, crash_count,
-        version, created_at, updated_at) ON series TO almanac_worker, almanac_api;
+        version, created_at, updated_at, lane) ON series TO almanac_worker, almanac_api;
     -- A claim deletes rows of the queue, and a release inserts them again, as does a move. Claims and moves lock rows before, which
     -- needs the right to update some column. The guard refuses every such update.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), UPDATE (available_at), DELETE ON queue
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane), UPDATE (available_at), DELETE ON queue
         TO almanac_worker, almanac_api;
     -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker, almanac_api;
@@ -155,8 +158,19 @@ BEGIN
     -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT INSERT ON due_counts TO almanac_worker;
     GRANT UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
-    -- Claims leave out paused types. A program that starts stores the settings that all programs must have with the same value.
-    GRANT SELECT ON pauses TO almanac_worker;
+    -- Claims obey the pauses and limits of lanes: they replace the states, and cannot change the limits. A program that starts stores the
+    -- settings that all programs must have with the same value.
+    GRANT SELECT ON lanes TO almanac_worker;
+    GRANT SELECT, UPDATE (step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
+        failures, answer_ids, answers_at, answers_fail),
+        INSERT (lane, full_at, allowed, retry_at, opened_at, failures, answer_ids, answers_at, answers_fail) ON lane_states TO almanac_worker;
+    GRANT SELECT, UPDATE (emptied_at, server) ON lane_clock TO almanac_worker;
+    -- A trigger that acts as the owner adds visits of new events.
+    GRANT SELECT, INSERT, UPDATE (at, since), DELETE ON visits TO almanac_worker;
+    -- They act with the rights of the worker.
+    GRANT EXECUTE ON FUNCTION lane_room(text, timestamptz, timestamptz, bigint),
+        step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
+        claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
@@ -170,12 +184,14 @@ BEGIN
     GRANT INSERT (id, user_id, event_type, occurrence_key, key_unit, status, target_timestamp_utc, target_timestamp_local, nominal_local,
         target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, failure_reason, last_error,
         retry_count, claim_count, crash_count, version, created_at, updated_at, origin_event, series_name, origin, follows_user,
-        payload_made, forced) ON history TO almanac_api;
+        payload_made, forced, lane) ON history TO almanac_api;
 
     -- The operator, besides what the worker and the API may. A requeued event keeps the number of claims and the last error of the
     -- failed event.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
-    GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
+    GRANT SELECT, INSERT, UPDATE (rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes
+        TO almanac_operator;
+    GRANT DELETE ON lane_states TO almanac_operator;
 
     -- The relay. What it reads holds ids, types and kinds. Triggers write the outbox. Functions of the owner delete, because the right
     -- to delete from a table is the right to lock it.
@@ -192,13 +208,17 @@ BEGIN
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
         executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
-    -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
-    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count) ON queue TO almanac_reader;
-    GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
+    -- How long something waits, or has waited, is asked of the queue itself; of a series no more than which event is open and when it is due.
+    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane) ON queue TO almanac_reader;
+    GRANT SELECT (id, event_id, version, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, program, zone_data, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
-    GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
+    -- The author of a pause is the only principal that a reader sees: a viewer of a pause must know whom to ask.
+    GRANT SELECT (name, rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes TO almanac_reader;
+    GRANT SELECT (lane, step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
+        failures) ON lane_states TO almanac_reader;
+    GRANT SELECT (scope, event_type, pass, at) ON visits TO almanac_reader;
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;

@@ -169,9 +169,9 @@ func (r attributed) DeleteUser(ctx context.Context, id uuid.UUID, o almanac.Dele
 	return r.Repository.DeleteUser(ctx, id, o)
 }
 
-func (r attributed) Pause(ctx context.Context, eventType string) error {
+func (r attributed) Pause(ctx context.Context, p almanac.Pause) error {
 	r.note(ctx)
-	return r.Repository.Pause(ctx, eventType)
+	return r.Repository.Pause(ctx, p)
 }
 
 func (r attributed) Resume(ctx context.Context, eventType string) error {
@@ -202,8 +202,8 @@ func TestEveryChangeHasThePrincipalOfItsRequest(t *testing.T) {
 		{o.site, "POST", event + "/cancel", ""},
 		{o.site, "POST", event + "/requeue", ""},
 		{o.site, "POST", "/operations", `{"operation":"requeue","filter":{"user":"` + failed.UserID.String() + `"},"dryRun":false}`},
-		{o.site, "PUT", "/types/BIRTHDAY/pause", ""},
-		{o.site, "DELETE", "/types/BIRTHDAY/pause", ""},
+		{o.site, "PUT", "/lanes/BIRTHDAY/pause", ""},
+		{o.site, "DELETE", "/lanes/BIRTHDAY/pause", ""},
 		{api, "DELETE", "/user" + user, ""},
 	} {
 		asked = nil
@@ -223,7 +223,7 @@ func TestThePrincipalOfTheContextStays(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	o := openOffice(t, attributed{newRepository(), &asked})
-	r, err := http.NewRequestWithContext(almanac.WithPrincipal(t.Context(), "proxy"), http.MethodPut, "http://localhost/types/BIRTHDAY/pause", http.NoBody)
+	r, err := http.NewRequestWithContext(almanac.WithPrincipal(t.Context(), "proxy"), http.MethodPut, "http://localhost/lanes/BIRTHDAY/pause", http.NoBody)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, o.do(r).status)
 	require.Equal(t, []string{"proxy"}, asked)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 type usersAnswer struct {
@@ -131,8 +132,11 @@ type pausesAnswer struct {
 }
 
 type pause struct {
-	EventType string  `json:"eventType"`
-	Since     instant `json:"since"`
+	Lane   string   `json:"lane"`
+	Since  instant  `json:"since"`
+	Until  *instant `json:"until,omitempty"` // missing if the pause lasts until the type is resumed
+	Author string   `json:"author,omitempty"`
+	Reason string   `json:"reason,omitempty"`
 }
 
 func (a *admin) pauses(r *http.Request) (reply, error) {
@@ -143,34 +147,40 @@ func (a *admin) pauses(r *http.Request) (reply, error) {
 	paused, err := a.scheduler.Paused(r.Context())
 	answer := pausesAnswer{Pauses: make([]pause, 0, len(paused))}
 	for _, p := range paused {
-		answer.Pauses = append(answer.Pauses, pause{p.EventType, instant(p.Since)})
+		one := pause{Lane: p.Lane, Since: instant(p.Since), Author: p.Author, Reason: p.Reason}
+		if until := instant(p.Until); !p.Until.IsZero() {
+			one.Until = &until
+		}
+		answer.Pauses = append(answer.Pauses, one)
 	}
 	return reply{status: http.StatusOK, body: answer}, err
 }
 
 func (a *admin) pause(r *http.Request) (reply, error) {
 	var bad complaints
-	eventType := typeOf(r, &bad)
-	takers{}.body(r, &bad)
+	p := almanac.Pause{Lane: laneOf(r, &bad)}
+	takers{"reason": takeText(&p.Reason), "until": takeInstant(&p.Until)}.body(r, &bad)
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
-	return reply{status: http.StatusNoContent}, a.scheduler.Pause(r.Context(), eventType)
+	return reply{status: http.StatusNoContent}, a.scheduler.Pause(r.Context(), p)
 }
 
 func (a *admin) resume(r *http.Request) (reply, error) {
 	var bad complaints
-	eventType := typeOf(r, &bad)
+	name := laneOf(r, &bad)
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
-	return reply{status: http.StatusNoContent}, a.scheduler.Resume(r.Context(), eventType)
+	return reply{status: http.StatusNoContent}, a.scheduler.Resume(r.Context(), name)
 }
 
-// typeOf returns the event type in the request's path, for a request without parameters.
-func typeOf(r *http.Request, bad *complaints) string {
-	eventType := r.PathValue("type")
-	checkType(eventType, "type", bad)
+// laneOf returns the name of the lane in the request's path, for a request without parameters.
+func laneOf(r *http.Request, bad *complaints) string {
+	name := r.PathValue("lane")
+	if problem := ops.LaneProblem(name); problem != "" {
+		bad.add("lane", "%s", problem)
+	}
 	queryOf(r, bad)
-	return eventType
+	return name
 }

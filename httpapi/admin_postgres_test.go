@@ -31,9 +31,9 @@ func TestHostileTextsReachPostgreSQLUnharmed(t *testing.T) {
 			a := o.send("GET", target, "")
 			require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, a.status, "%s %s", target, a.body)
 		}
-		a := o.send("PUT", "/types/"+url.PathEscape(text)+"/pause", "")
+		a := o.send("PUT", "/lanes/"+url.PathEscape(text)+"/pause", "")
 		require.Contains(t, []int{http.StatusNotFound, http.StatusBadRequest}, a.status, "%q %s", text, a.body)
-		a = o.send("DELETE", "/types/"+url.PathEscape(text)+"/pause", "")
+		a = o.send("DELETE", "/lanes/"+url.PathEscape(text)+"/pause", "")
 		require.Contains(t, []int{http.StatusNoContent, http.StatusBadRequest}, a.status, "%q %s", text, a.body)
 	}
 	require.Len(t, ids(o.ok("GET", "/users?name=gr", "")["users"]), 1)
@@ -60,6 +60,6 @@ func TestOperationsOnPostgreSQL(t *testing.T) {
 	o.ok("POST", "/events/"+second.ID.String()+"/run-now", "")
 	next := ids(o.ok("GET", "/events?order=next&limit=1", "")["events"])
 	require.Equal(t, []string{second.ID.String()}, next)
-	require.Equal(t, http.StatusNoContent, o.send("PUT", "/types/BIRTHDAY/pause", "").status)
+	require.Equal(t, http.StatusNoContent, o.send("PUT", "/lanes/BIRTHDAY/pause", "").status)
 	require.Len(t, o.ok("GET", "/pauses", "")["pauses"], 1)
 }

@@ -363,21 +363,26 @@ func TestARequeueAgainstAnOptOutIsForced(t *testing.T) {
 func TestTypesArePaused(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
-	paused := []any{map[string]any{"eventType": "BIRTHDAY", "since": "2026-03-01T12:00:00.000Z"}}
+	paused := []any{map[string]any{"lane": "BIRTHDAY", "since": "2026-03-01T12:00:00.000Z"}}
 
 	for range 2 { // both requests can be repeated
-		require.Equal(t, http.StatusNoContent, o.send("PUT", "/types/BIRTHDAY/pause", "").status)
+		require.Equal(t, http.StatusNoContent, o.send("PUT", "/lanes/BIRTHDAY/pause", "").status)
 		require.Equal(t, paused, o.ok("GET", "/pauses", "")["pauses"])
 	}
 	for range 2 {
-		require.Equal(t, http.StatusNoContent, o.send("DELETE", "/types/BIRTHDAY/pause", "").status)
+		require.Equal(t, http.StatusNoContent, o.send("DELETE", "/lanes/BIRTHDAY/pause", "").status)
 		require.Equal(t, []any{}, o.ok("GET", "/pauses", "")["pauses"])
 	}
-	o.problem(o.send("PUT", "/types/RENEWAL/pause", ""), http.StatusNotFound)
-	require.Equal(t, http.StatusNoContent, o.send("DELETE", "/types/RENEWAL/pause", "").status)
-	require.Equal(t, http.StatusNoContent, o.send("DELETE", "/types/a%2Fb/pause", "").status)
-	require.Equal(t, map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters", "x": "is not a known parameter"},
-		o.complaints(o.send("PUT", "/types/"+strings.Repeat("a", 51)+"/pause?x=1", "")))
+	require.Equal(t, http.StatusNoContent, o.send("PUT", "/lanes/BIRTHDAY/pause", `{"reason":"the receiver is down","until":"2026-03-01T13:00:00Z"}`).status)
+	until := paused[0].(map[string]any)
+	until["until"], until["reason"] = "2026-03-01T13:00:00.000Z", "the receiver is down"
+	require.Equal(t, paused, o.ok("GET", "/pauses", "")["pauses"])
+	require.Equal(t, map[string]string{"until": "is 2026-03-01T11:00:00Z, which has passed"}, o.complaints(o.send("PUT", "/lanes/BIRTHDAY/pause", `{"until":"2026-03-01T11:00:00Z"}`)))
+	o.problem(o.send("PUT", "/lanes/RENEWAL/pause", ""), http.StatusNotFound)
+	require.Equal(t, http.StatusNoContent, o.send("DELETE", "/lanes/RENEWAL/pause", "").status)
+	require.Equal(t, http.StatusNoContent, o.send("DELETE", "/lanes/a%2Fb/pause", "").status)
+	require.Equal(t, map[string]string{"lane": "has 101 bytes, not 1 to 100", "x": "is not a known parameter"},
+		o.complaints(o.send("PUT", "/lanes/"+strings.Repeat("a", 101)+"/pause?x=1", "")))
 }
 
 func TestTheAdminAPIWorksBelowAPrefix(t *testing.T) {
@@ -387,7 +392,7 @@ func TestTheAdminAPIWorksBelowAPrefix(t *testing.T) {
 	o.handler = http.StripPrefix("/admin", o.handler)
 
 	require.Equal(t, e.ID.String(), o.ok("GET", "/admin/events/"+e.ID.String(), "")["event"].(map[string]any)["id"])
-	require.Equal(t, http.StatusNoContent, o.send("PUT", "/admin/types/BIRTHDAY/pause", "").status)
+	require.Equal(t, http.StatusNoContent, o.send("PUT", "/admin/lanes/BIRTHDAY/pause", "").status)
 	o.problem(o.send("GET", "/admin/users/../events", ""), http.StatusNotFound)
 	require.Equal(t, http.StatusNotFound, o.send("GET", "/events", "").status)
 }
@@ -399,7 +404,7 @@ func TestThePresentAPIDoesNotGainTheRoutes(t *testing.T) {
 	present := *o.site
 	present.handler = o.present
 	for _, request := range [][2]string{
-		{"GET", "/users"}, {"POST", "/events/" + e.ID.String() + "/cancel"}, {"POST", "/operations"}, {"GET", "/pauses"}, {"PUT", "/types/BIRTHDAY/pause"},
+		{"GET", "/users"}, {"POST", "/events/" + e.ID.String() + "/cancel"}, {"POST", "/operations"}, {"GET", "/pauses"}, {"PUT", "/lanes/BIRTHDAY/pause"},
 	} {
 		present.problem(present.send(request[0], request[1], ""), http.StatusNotFound)
 	}
@@ -437,7 +442,7 @@ func TestBadRequestsOfOperatorsNameEveryField(t *testing.T) {
 		{"POST", "/events/" + event + "/cancel", `[`, map[string]string{"body": "is not one JSON value: unexpected end of JSON input"}},
 		{"POST", "/events/x/run-now", `{"dryRun":true}`, map[string]string{"id": "is not a UUID", "dryRun": "is not a known field"}},
 		{"POST", "/events/" + event + "/requeue", `{"force":null}`, map[string]string{"force": "must be true or false"}},
-		{"PUT", "/types/BIRTHDAY/pause", `{"until":"tomorrow"}`, map[string]string{"until": "is not a known field"}},
+		{"PUT", "/lanes/BIRTHDAY/pause", `{"until":"tomorrow","reason":1,"x":1}`, map[string]string{"until": at, "reason": "must be a string", "x": "is not a known field"}},
 	}
 	for _, tt := range tests {
 		require.Equal(t, tt.want, o.complaints(o.send(tt.method, tt.target, tt.body)), "%s %s %s", tt.method, tt.target, tt.body)
@@ -454,7 +459,8 @@ func requestsOfOperators(user, event string) [][3]string {
 		{"GET", "/events/" + event}, {"POST", "/events/" + event + "/cancel"}, {"POST", "/events/" + event + "/run-now"}, {"POST", "/events/" + event + "/requeue"},
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},
 		{"POST", "/operations", `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`},
-		{"PUT", "/types/BIRTHDAY/pause"}, {"DELETE", "/types/BIRTHDAY/pause"},
+		{"PUT", "/lanes/BIRTHDAY/pause"}, {"DELETE", "/lanes/BIRTHDAY/pause"},
+		{"GET", "/lanes"}, {"PUT", "/lanes/BIRTHDAY", `{"places":1}`}, {"DELETE", "/lanes/BIRTHDAY"},
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/jsonb"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // maxBody is how many bytes a request body may have. Attributes of 64 KiB are longer in a body whose
@@ -211,6 +213,28 @@ func takeNumber(into *int, most int) taker {
 			return
 		}
 		*into = *value
+	}
+}
+
+func takeFloat(into *float64) taker {
+	return func(m member, bad *complaints) {
+		var value *float64
+		if err := json.Unmarshal(m.value, &value); err != nil || value == nil || *value <= 0 {
+			bad.add(m.name, "is not a number above zero")
+			return
+		}
+		*into = *value
+	}
+}
+
+func takeInstant(into *time.Time) taker {
+	return func(m member, bad *complaints) {
+		if text := textOf(m, bad); text != nil {
+			at, err := ops.ParseInstant(*text, "")
+			if *into = at; err != nil {
+				bad.add(m.name, "is not an instant of RFC 3339 since 1900, such as 2026-03-15T14:00:00Z")
+			}
+		}
 	}
 }
 

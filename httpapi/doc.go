@@ -128,8 +128,11 @@
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	GET    /pauses                → 200 {pauses}
-//	PUT    /types/{type}/pause    → 204
-//	DELETE /types/{type}/pause    → 204
+//	PUT    /lanes/{lane}/pause    {reason, until} → 204
+//	DELETE /lanes/{lane}/pause    → 204
+//	GET    /lanes                 → 200 {lanes}
+//	PUT    /lanes/{lane}          {rate, burst, places, daily, weight}, one but burst → 204
+//	DELETE /lanes/{lane}          → 204
 //	GET    /openapi.json          → 200, this API as OpenAPI 3.1
 //	GET    /healthz               as above
 //	GET    /readyz                as above

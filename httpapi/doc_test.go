@@ -46,7 +46,7 @@ func TestWrongMethodsAreAnsweredWithTheRightOnes(t *testing.T) {
 	s := open(t)
 	for _, to := range []*site{s, s.administration()} {
 		for path, methods := range httpapi.Routes(to.handler) {
-			a := to.send("OPTIONS", strings.NewReplacer("{id}", stranger, "{type}", "BIRTHDAY").Replace(path), "")
+			a := to.send("OPTIONS", strings.NewReplacer("{id}", stranger, "{lane}", "BIRTHDAY").Replace(path), "")
 
 			to.problem(a, http.StatusMethodNotAllowed)
 			allowed := slices.DeleteFunc(strings.Split(a.header.Get("Allow"), ", "), func(method string) bool { return method == "HEAD" })

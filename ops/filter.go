@@ -107,6 +107,15 @@ func TypeProblem(text string) string {
 	return unless(isLabel(text, 50), "is not an event type: 1 to 50 bytes without control characters")
 }
 
+// LaneProblem says as a clause why a text is no name of a lane, which can be an event type, or returns "".
+func LaneProblem(text string) string {
+	_, err := almanac.Lane{Name: text}.Checked()
+	if bad, ok := errors.AsType[*almanac.ValidationError](err); ok {
+		return bad.Fields[0].Problem
+	}
+	return ""
+}
+
 // isLabel reports whether text has 1 to most bytes and no control characters.
 func isLabel(text string, most int) bool {
 	return text != "" && len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)

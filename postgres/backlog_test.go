@@ -31,7 +31,7 @@ func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
 	require.NoError(t, err)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	require.NoError(t, store.Pause(t.Context(), "PAUSED"))
+	require.NoError(t, store.Pause(t.Context(), almanac.Pause{Lane: "PAUSED"}))
 	claim := func(types ...string) func(*postgres.Store) error {
 		return func(s *postgres.Store) error {
 			claim, err := s.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})

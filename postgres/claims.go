@@ -15,53 +15,100 @@ import (
 )
 
 // Claim leases events that are due, and events that will be due within r.Ahead and were never claimed. It
-// returns them with their users. Events that another transaction has locked are skipped.
+// returns them with their users. Events that another transaction has locked are skipped. Events of lanes
+// with limits have a lease of their own.
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
+	if err := s.earlier.limited.Swap(nil); err != nil { // a claim whose other events were delivered has met it
+		return claim, *err
+	}
+	free, limits := r, s.earlier.limits.Load()
+	if limits && !r.Mark.IsZero() { // lanes with limits have half of each claim while they use it, and every other claim of one event
+		free.Limit = (r.Limit + int(s.earlier.claims.Add(1)%2)) / 2
+	}
 	// After rows of the queue that claim nothing, there may be more due events.
-	for more, calls := true, 0; more && calls < mostClaims; calls++ {
-		if claim, more, err = s.claim(ctx, r); err != nil {
+	for more, calls := free.Limit > 0, 0; more && calls < mostClaims; calls++ {
+		if claim, limits, more, err = s.claim(ctx, free); err != nil {
 			return almanac.ClaimResult{}, err
 		}
 	}
-	return claim, nil
+	if r.Limit -= len(claim.Events); r.Limit == 0 || !limits {
+		s.earlier.limits.Store(limits)
+		return claim, nil
+	}
+	claim, err = s.withLimited(ctx, claim, r)
+	s.earlier.limits.Store(len(claim.Limited) > 0)
+	return claim, err
 }
 
 // mostClaims is how many statements one claim sends at most. Each but the last has only removed rows
 // of the queue.
 const mostClaims = 100
 
-// claim sends the statement once. It returns more if that only removed rows of the queue.
-func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, more bool, err error) {
-	args := pgx.StrictNamedArgs{
-		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
+// claim claims events of lanes without limits. It returns whether lanes of the types have limits, and more if it has
+// only removed rows of the queue.
+func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, limits, more bool, err error) {
+	var began time.Time
+	var from *time.Time
+	args := func(asked time.Time) pgx.StrictNamedArgs {
+		began, from = asked, s.visitsFrom(r.Mark)
+		args := claimArgs(r)
+		args["mark"], args["from"] = r.Mark, from
+		return args
 	}
-	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
-		defer rows.Close()
-		likely := min(r.Limit, int(s.earlier.claimed.Load()))
-		claim, more = almanac.ClaimResult{Events: slices.Grow([]almanac.Event(nil), likely), Users: make(map[uuid.UUID]almanac.User, likely)}, false
+	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows) error {
 		var row claimedRow
-		for targets := row.targets(); rows.Next(); {
-			if more = rows.RawValues()[claimedID] == nil; more {
-				continue
-			}
-			if err := rows.Scan(targets...); err != nil {
-				return err
-			}
-			e := row.value(r.Token)
-			user, err := row.user.value()
-			if err == nil {
-				e.UsedBefore, err = parseUsed(row.used)
-			}
-			if err != nil {
-				return err
-			}
-			claim.Events, claim.Users[user.ID] = append(claim.Events, e), user
+		if claim, row, err = s.claimed(rows, r); err != nil {
+			return err
 		}
+		claim.Failing = row.failing
+		if claim.Query, limits = time.Since(began), row.limits; !limits {
+			s.followed(from, began, row.at.Add(-visitsMargin))
+		}
+		if row.reached != nil {
+			claim.Reached = row.reached.UTC()
+		} else {
+			claim.At = time.Time{} // a later search may begin at the beginning again
+		}
+		more = row.reached != nil && len(claim.Events) == 0
 		s.earlier.claimed.Store(int64(len(claim.Events)))
-		claim.At, claim.Reached, claim.Query = row.at.UTC(), row.reached.UTC(), time.Since(asked)
-		return rows.Err()
+		return nil
 	})
-	return claim, more, err
+	return claim, limits, more, err
+}
+
+func claimArgs(r almanac.ClaimRequest) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "ahead": r.Ahead,
+	}
+}
+
+// claimed collects the events of a claim with their users, and returns the last row, too.
+func (s *Store) claimed(rows pgx.Rows, r almanac.ClaimRequest) (claim almanac.ClaimResult, row claimedRow, err error) {
+	defer rows.Close()
+	likely := min(r.Limit, int(s.earlier.claimed.Load()))
+	claim = almanac.ClaimResult{Events: slices.Grow([]almanac.Event(nil), likely), Users: make(map[uuid.UUID]almanac.User, likely)}
+	for targets := row.targets(); rows.Next(); {
+		if rows.RawValues()[claimedID] == nil {
+			if err := rows.Scan(append(targets[:claimedID:claimedID], make([]any, len(targets)-claimedID)...)...); err != nil {
+				return claim, row, err
+			}
+			continue
+		}
+		if err := rows.Scan(targets...); err != nil {
+			return claim, row, err
+		}
+		e := row.value(r.Token)
+		user, err := row.user.value()
+		if err == nil {
+			e.UsedBefore, err = parseUsed(row.used)
+		}
+		if err != nil {
+			return claim, row, err
+		}
+		claim.Events, claim.Users[user.ID] = append(claim.Events, e), user
+	}
+	claim.At = row.at.UTC()
+	return claim, row, rows.Err()
 }
 
 // Renew extends leases by another term from now. It returns the tokens of the leases that
@@ -108,7 +155,7 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit, shared int) ([]almana
 	if err := s.Verify(ctx); err != nil { // rows that a restore has not loaded yet look deleted
 		return released, errors.Join(failed, err)
 	}
-	err := errors.Join(failed, s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	err := errors.Join(failed, s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx), s.addMissingVisits(ctx))
 	lost, lostErr := s.requeueLost(ctx)
 	return append(released, lost...), errors.Join(err, lostErr, s.removeHidden(ctx)) // last, because it may use up the time
 }
@@ -341,7 +388,7 @@ func (s *Store) endLeases(ctx context.Context, tx pgx.Tx, tokens []uuid.UUID) er
 func (s *Store) Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error) {
 	var waits []int64
 	err := s.do(ctx, "find the next event", func(ctx context.Context, db DB) (err error) {
-		waits, err = all(ctx, db, s.statements.Until, pgx.StrictNamedArgs{"types": types, "mark": mark}, pgx.RowTo[int64])
+		waits, err = all(ctx, db, s.statements.Until, pgx.StrictNamedArgs{"types": types, "mark": mark, "from": s.visitsFrom(mark)}, pgx.RowTo[int64])
 		return err
 	})
 	if err != nil || len(waits) == 0 {

@@ -135,7 +135,7 @@ func ExampleSchemaVersionError() {
 // Rows that cannot be restored are kept, unless LoseData is set.
 func ExampleMigrateDownOptions() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
-		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.TypeBirthday))
+		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.Pause{Lane: almanac.TypeBirthday}))
 		var err error
 		for err == nil { // the later ones lose nothing
 			err = postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{})
@@ -144,13 +144,13 @@ func ExampleMigrateDownOptions() {
 		fmt.Println(postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{LoseData: true}))
 	})
 	// Output:
-	// postgres: undoing migration 1 of schema "almanac" would lose for good what is in pauses
+	// postgres: undoing migration 1 of schema "almanac" would lose for good what is in lanes
 	// <nil>
 }
 
 func ExampleDataLossError() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
-		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.TypeBirthday))
+		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.Pause{Lane: almanac.TypeBirthday}))
 		var loss *postgres.DataLossError
 		var err error
 		for err == nil { // the later ones lose nothing
@@ -158,7 +158,7 @@ func ExampleDataLossError() {
 		}
 		fmt.Println(errors.As(err, &loss), loss.Tables)
 	})
-	// Output: true [pauses]
+	// Output: true [lanes]
 }
 
 // Examine finds what was changed by hand.

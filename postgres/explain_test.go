@@ -113,7 +113,7 @@ func (p plan) scansSequentially() bool {
 	if p.Loops != nil && *p.Loops == 0 {
 		return false
 	}
-	if p.NodeType == "Seq Scan" && p.Relation != "leases" && p.Relation != "pauses" && p.Relation != "settings" && p.Relation != "pruning" {
+	if p.NodeType == "Seq Scan" && p.Relation != "leases" && p.Relation != "lanes" && p.Relation != "lane_states" && p.Relation != "lane_clock" && p.Relation != "visits" && p.Relation != "settings" && p.Relation != "pruning" {
 		return true
 	}
 	for _, child := range p.Plans {

@@ -26,13 +26,13 @@ func (s *Store) Catalog(ctx context.Context) (string, error) {
 var following = func() fs.FS {
 	files := fstest.MapFS{
 		"migrations/0002_following.sql": {Data: []byte(`
-CREATE TABLE :"schema".visits (id bigint NOT NULL PRIMARY KEY);
+CREATE TABLE :"schema".trips (id bigint NOT NULL PRIMARY KEY);
 ALTER TABLE :"schema".audit ADD COLUMN place text;
 INSERT INTO :"schema".migrations (version, name) VALUES (2, '0002_following');
 `)},
-		"migrations/down/0002_following.sql": {Data: []byte(`-- Loses visits
+		"migrations/down/0002_following.sql": {Data: []byte(`-- Loses trips
 -- Loses audit WHERE place IS NOT NULL
-DROP TABLE :"schema".visits;
+DROP TABLE :"schema".trips;
 ALTER TABLE :"schema".audit DROP COLUMN place;
 DELETE FROM :"schema".migrations WHERE version = 2;
 `)},

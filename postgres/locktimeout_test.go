@@ -164,7 +164,7 @@ func TestByDefaultAnOperationMayTakeFiveSeconds(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 5*time.Second, seen.left, float64(2*time.Second))
 
-	require.NoError(t, store.Pause(t.Context(), "ANY"))
+	require.NoError(t, store.Pause(t.Context(), almanac.Pause{Lane: "ANY"}))
 	require.Len(t, seen.begins, 1)
 	require.Contains(t, seen.begins[0], "set local lock_timeout = 2500")
 	require.Contains(t, seen.begins[0], "set local idle_in_transaction_session_timeout = 5000")

@@ -44,7 +44,7 @@ func requireOutdated(t *testing.T, store *postgres.Store, what string) {
 	_, created := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"})
 	_, read := store.User(t.Context(), almanactest.User().ID)
 	_, counted := store.Stats(t.Context())
-	paused := s.Pause(t.Context(), almanac.TypeBirthday)
+	paused := s.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday})
 	for _, err := range []error{created, read, counted, paused} {
 		require.ErrorIs(t, err, almanac.ErrOutdated, what)
 		require.Equal(t, 1, strings.Count(err.Error(), "SQLSTATE"), "%s: %v", what, err)

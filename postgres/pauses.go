@@ -2,24 +2,36 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
 )
 
-// Pause stores that a type of event is paused. If it is paused already, nothing changes.
-func (s *Store) Pause(ctx context.Context, eventType string) error {
+// Pause stores that a lane is paused. If the pause has an end, Pause notifies other processes unless the
+// store has [PollOnly].
+func (s *Store) Pause(ctx context.Context, p almanac.Pause) error {
 	return s.transact(ctx, "pause", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"type": eventType})
+		_, err := tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"name": p.Lane, "until": orNull(p.Until.UTC()), "reason": orNull(p.Reason)})
+		if err != nil || p.Until.IsZero() || s.pollOnly {
+			return err
+		}
+		_, err = tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
 		return err
 	})
 }
 
-// Resume deletes the pause of a type of event, and notifies other processes unless the store has [PollOnly].
+// Resume ends the pause of a lane, closes its breaker, and notifies other processes unless the store has [PollOnly].
 func (s *Store) Resume(ctx context.Context, eventType string) error {
 	return s.transact(ctx, "resume", func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.statements.Resume, pgx.StrictNamedArgs{"type": eventType}); err != nil || s.pollOnly {
+		name := pgx.StrictNamedArgs{"name": eventType}
+		for _, statement := range []string{s.statements.Resume, s.statements.CloseBreaker} {
+			if _, err := tx.Exec(ctx, statement, name); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, s.statements.VisitAgain, name); err != nil || s.pollOnly {
 			return err
 		}
 		_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
@@ -32,8 +44,12 @@ func (s *Store) Paused(ctx context.Context) ([]almanac.Pause, error) {
 	var paused []almanac.Pause
 	err := s.do(ctx, "find pauses", func(ctx context.Context, db DB) (err error) {
 		paused, err = all(ctx, db, s.statements.Paused, nil, func(row pgx.CollectableRow) (p almanac.Pause, err error) {
-			err = row.Scan(&p.EventType, &p.Since)
+			var until *time.Time
+			err = row.Scan(&p.Lane, &p.Reason, &p.Author, &p.Since, &until)
 			p.Since = p.Since.UTC()
+			if until != nil {
+				p.Until = until.UTC()
+			}
 			return p, err
 		})
 		return err

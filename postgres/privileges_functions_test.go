@@ -98,7 +98,7 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 	pool := emptyPool(t)
 	require.NoError(t, postgres.Migrate(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), insertUser+`; CREATE SCHEMA other; CREATE TABLE other.users AS SELECT * FROM almanac.users;
-		CREATE TABLE other.series (LIKE almanac.series); CREATE TABLE other.history (LIKE almanac.history); CREATE TABLE other.leases (LIKE almanac.leases)`)
+		CREATE TABLE other.queue (LIKE almanac.queue); CREATE TABLE other.series (LIKE almanac.series); CREATE TABLE other.history (LIKE almanac.history); CREATE TABLE other.leases (LIKE almanac.leases)`)
 	require.NoError(t, err)
 
 	for _, tt := range []struct{ trigger, cause, want string }{
@@ -106,6 +106,8 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 		{"AFTER DELETE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.follow_user()", "DELETE FROM almanac.users", "follow_user is for updates of users alone"},
 		{"BEFORE DELETE ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "DELETE FROM other.users", "forget_user is for deletions of users alone"},
 		{"BEFORE UPDATE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "UPDATE almanac.users SET last_name = 'King'", "forget_user is for deletions of users alone"},
+		{"AFTER INSERT ON other.queue FOR EACH ROW EXECUTE FUNCTION almanac.visit_lane()", "INSERT INTO other.queue (available_at, event_id, series_id, event_type, lane) VALUES (now(), gen_random_uuid(), 1, 'A', 'crm')", "visit_lane is for the trigger of the queue alone"},
+		{"AFTER TRUNCATE ON almanac.queue EXECUTE FUNCTION almanac.visit_lane()", "TRUNCATE almanac.queue", "visit_lane is for the trigger of the queue alone"},
 		{"AFTER DELETE ON other.leases EXECUTE FUNCTION almanac.write_audit()", "DELETE FROM other.leases", "write_audit is for the triggers of the trail alone"},
 		{"AFTER DELETE ON almanac.series EXECUTE FUNCTION almanac.write_audit()", "DELETE FROM almanac.series", "write_audit is for the triggers of the trail alone"},
 		{"AFTER INSERT ON other.history EXECUTE FUNCTION almanac.write_audit()", "INSERT INTO other.history SELECT * FROM almanac.history", "write_audit is for the triggers of the trail alone"},

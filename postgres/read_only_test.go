@@ -43,7 +43,7 @@ func requireReads(t *testing.T, store *postgres.Store, stored almanac.Event) {
 		"claim":  func() error { _, err := store.Claim(t.Context(), birthdays(1)); return err },
 		"edit":   func() error { _, err := newScheduler(t, store).Reschedule(t.Context(), stored.UserID); return err },
 		"create": func() error { _, err := newScheduler(t, store).CreateUser(t.Context(), ada); return err },
-		"pause":  func() error { return store.Pause(t.Context(), stored.Type) },
+		"pause":  func() error { return store.Pause(t.Context(), almanac.Pause{Lane: stored.Type}) },
 		"delete": func() error {
 			_, err := store.DeleteUser(t.Context(), stored.UserID, almanac.DeleteOptions{})
 			return err

@@ -113,7 +113,7 @@ func startOver(t *testing.T, pool *pgxpool.Pool) {
 		DO $$
 		BEGIN
 			EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('almanac.%I', relname), ', ') FROM pg_class
-				WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning'));
+				WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning', 'lane_clock'));
 		END $$`)
 	require.NoError(t, err)
 }

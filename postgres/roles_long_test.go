@@ -176,9 +176,7 @@ func (r upkeep) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
 	return r.reader.ZoneRules(ctx)
 }
 
-func (r upkeep) Pause(ctx context.Context, eventType string) error {
-	return r.operator.Pause(ctx, eventType)
-}
+func (r upkeep) Pause(ctx context.Context, p almanac.Pause) error { return r.operator.Pause(ctx, p) }
 
 func (r upkeep) Resume(ctx context.Context, eventType string) error {
 	return r.operator.Resume(ctx, eventType)
@@ -188,7 +186,11 @@ func (r upkeep) Paused(ctx context.Context) ([]almanac.Pause, error) {
 	return r.operator.Paused(ctx)
 }
 
-// leaseLister lets the worker list leases.
+func (r upkeep) PutLane(ctx context.Context, l almanac.Lane) error { return r.operator.PutLane(ctx, l) }
+
+func (r upkeep) Lanes(ctx context.Context) ([]almanac.Lane, error) { return r.operator.Lanes(ctx) }
+
+// leaseLister lets the worker list leases and lanes.
 type leaseLister struct {
 	ops.Statistics
 	worker ops.Statistics
@@ -196,6 +198,10 @@ type leaseLister struct {
 
 func (l leaseLister) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
 	return l.worker.Leases(ctx, limit)
+}
+
+func (l leaseLister) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
+	return l.worker.LaneLoads(ctx)
 }
 
 // settingReader lets the worker store settings.

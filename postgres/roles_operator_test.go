@@ -25,11 +25,11 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID, almanac.ForceOptions{})
 	require.NoError(t, err)
 	require.False(t, now.Due.After(time.Now()))
-	require.NoError(t, operator.Pause(t.Context(), almanac.TypeBirthday))
+	require.NoError(t, operator.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday}))
 	require.NoError(t, operator.Resume(t.Context(), almanac.TypeBirthday))
 
 	for _, role := range []string{"worker", "api", "reader"} {
-		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.TypeBirthday), role+" pauses")
+		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday}), role+" pauses")
 	}
 	_, err = newScheduler(t, c.store(t, "api")).Requeue(t.Context(), cancelled.Event.ID, almanac.ForceOptions{})
 	requireRefused(t, err, "the API requeues")

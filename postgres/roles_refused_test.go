@@ -132,7 +132,7 @@ func forbidden(c *cast) map[string][]string {
 				"DELETE FROM almanac.keys", "DELETE FROM almanac.leases", "DELETE FROM almanac.zone_rules",
 			}),
 		"relay": slices.Concat(anyones(c), selects("users", people...), selects("series", series...), selects("history", history...), selects("keys", "idempotency_key"),
-			selects("leases", leases...), selects("queue", queue...), selects("audit", "*"), selects("events", events...), selects("pauses", "*"),
+			selects("leases", leases...), selects("queue", queue...), selects("audit", "*"), selects("events", events...),
 			inserts("outbox", "kind"), updates("outbox", "kind", "sequence"), updates("outbox_consumers", "name"),
 			[]string{"DELETE FROM almanac.users", "DELETE FROM almanac.series", "DELETE FROM almanac.queue", "DELETE FROM almanac.history", "DELETE FROM almanac.keys", "DELETE FROM almanac.leases"}),
 		"owner": {
@@ -157,7 +157,7 @@ var unread = []string{"user_id", "occurrence_key", "key_unit", "nominal_local", 
 func unreadable() []string {
 	statements := slices.Concat(
 		selects("users", without(people, "timezone", "deleted_at")...), selects("users", "*", "users", "to_jsonb(users)"),
-		selects("series", without(series, "id", "target_timestamp_utc")...), selects("series", "*", "series", "to_jsonb(series)"),
+		selects("series", without(series, "id", "event_id", "version", "target_timestamp_utc")...), selects("series", "*", "series", "to_jsonb(series)"),
 		selects("history", history...), selects("keys", "idempotency_key"), selects("leases", "series_ids", "versions", "ahead_since", "*"),
 		selects("audit", "user_id", "detail", "*", "audit"), selects("outbox", "user_id", "*", "outbox"),
 		[]string{"SELECT count(*) FROM almanac.users WHERE first_name = 'Ada'", "SELECT timezone FROM almanac.users ORDER BY date_of_birth"})

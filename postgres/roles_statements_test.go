@@ -13,18 +13,18 @@ import (
 
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
-	"worker operator": `Claim EndEmptyLeases EndLeases EndWaiting FoldDueChanges InsertEmptyLeases InsertLease KeepLeases Leases
-		LockZoneRules MoveToLeases Prune PutSetting PutZoneRules Release Renew SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
-		TryAlone`,
+	"worker operator": `Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
+		LockZoneRules MissingVisits MoveToLeases Prune PutBreaker PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
+		TryAlone VisitAgain`,
 	"api operator":           "HideUser InsertUsers UpdateUser",
-	"operator":               "Pause RequeueEvents Resume",
-	"worker operator reader": "ListLeases Paused Until",
+	"operator":               "Pause PutLane RemoveLane RequeueEvents Resume",
+	"worker operator reader": "LaneLoads Lanes ListLeases Paused Until",
 	"worker api operator reader": `DueCounts Missed Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
 		StatsZones StatsZonesSampled ZoneMarks ZoneRules`,
 	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",
 	"relay reader":                     "Consumers OutboxSnapshot",
 	"":                                 "PruneAudit",
-	"worker api operator relay reader": "Catalog CatalogSession Incomplete Notify Now Offsets OffsetsSession StatsTables",
+	"worker api operator relay reader": "Catalog CatalogSession Incomplete LockLane Notify Now Offsets OffsetsSession StatsTables",
 }
 
 func TestEachStatementIsRunByTheRolesOfItsWork(t *testing.T) {

@@ -128,6 +128,7 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.user_id", "", rawID(&e.UserID)},
 		{"e.event_type", "s.event_type", texts.into(&e.Type)},
 		{"e.series_name", "s.name", &e.Series},
+		{"e.lane", "s.lane", texts.into(&e.Lane)},
 		{"e.occurrence_key", "s.occurrence_key", texts.into(&e.OccurrenceKey)},
 		{"e.key_unit", "s.key_unit", texts.into((*string)(&e.KeyUnit))},
 		{"e.origin", "s.origin", &r.origin.kind},
@@ -201,18 +202,20 @@ func scanEvents() pgx.RowToFunc[almanac.Event] {
 
 // claimedRow receives an event that is being claimed, with its user.
 type claimedRow struct {
-	at      time.Time // of the claim
-	reached time.Time // when the last claimed event became available
+	at      time.Time  // of the claim
+	reached *time.Time // when the last removed row of the queue became available; nil if none was removed
+	limits  bool       // whether a lane of the types has limits
+	failing bool       // whether a lane of the types has a breaker
 	event   eventRow
 	user    userRow
 	used    *string
 }
 
 // claimedID is the place of the event's id in a row of a claim.
-const claimedID = 2
+const claimedID = 4
 
 func (r *claimedRow) targets() []any {
-	return slices.Concat([]any{&r.at, &r.reached}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
+	return slices.Concat([]any{&r.at, &r.reached, &r.limits, &r.failing}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
 }
 
 // value returns the event as it is after its claim.

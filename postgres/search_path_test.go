@@ -42,9 +42,9 @@ func requireCatalogOnly(t *testing.T, d *trapped, store *postgres.Store) {
 	t.Helper()
 	parser := pgtest.NewParser(t, d.url)
 	own := make(map[string]int) // the functions of the schema that statements call
-	for name, function := range map[string]string{"PruneOutbox": "prune_outbox(integer)", "DeleteConsumer": "delete_consumer(text)"} {
+	for name, function := range map[string]string{"PruneOutbox": "prune_outbox", "DeleteConsumer": "delete_consumer", "ClaimLanes": "claim_lanes"} {
 		var id int
-		require.NoError(t, d.clean.QueryRow(t.Context(), "SELECT ($1::text)::regprocedure::oid::integer", "almanac1."+function).Scan(&id))
+		require.NoError(t, d.clean.QueryRow(t.Context(), "SELECT ($1::text)::regproc::oid::integer", "almanac1."+function).Scan(&id))
 		own[name] = id
 	}
 	for name, statement := range store.Statements(everySpec) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,10 +46,27 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	if len(t.marks) > 0 {
 		statements.Queue(t.statements.MarkZones, markArgs(t.marks))
 	}
+	if lanes := lanesOfAll(changes); len(lanes) > 0 {
+		statements.Queue(t.statements.FreePlaces, pgx.StrictNamedArgs{"lanes": lanes})
+	}
 	if slices.ContainsFunc(changes, func(c *change) bool { return t.worthAHint(c.last()) }) {
 		statements.Queue(t.statements.Notify, t.notification(hintPayload))
 	}
 	return stored, t.tx.SendBatch(ctx, &statements).Close()
+}
+
+// lanesOfAll returns the names of the lanes in which the events were, and of those that these are in.
+func lanesOfAll(changes []*change) (names []string) {
+	for _, c := range changes {
+		if c.was.Lane != "" {
+			names = append(names, c.was.Lane)
+			if upper, _, is := strings.Cut(c.was.Lane, "/"); is {
+				names = append(names, upper)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // stalledRows returns the series whose successors could not be planned.
@@ -118,6 +136,7 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args["user_versions"] = ofNext(changes, func(c *change) (pgtype.Int4, bool) {
 		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion
 	})
+	args["lanes"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.Lane), c.next.Lane != c.was.Lane })
 	return args
 }
 
@@ -126,6 +145,7 @@ func releasedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args["available"] = column(changes, func(c *change) time.Time { return c.is.AvailableAt })
 	args["errors"] = column(changes, func(c *change) pgtype.Text { return textOrNull(c.is.LastError) })
 	args["crashes"] = column(changes, func(c *change) int { return c.is.CrashCount - c.was.CrashCount })
+	args["lanes"] = values(changes, func(c *change) (pgtype.Text, bool) { return text(c.is.Lane), c.is.Lane != c.was.Lane })
 	return args
 }
 

@@ -54,6 +54,7 @@ type renderer struct {
 	queue, series string // tables
 	ended         string // a view
 	waitingTypes  string
+	lanes         string // of the pending events of type t.name
 	endedTypes    string
 	most          int // see few
 }
@@ -63,6 +64,7 @@ func (s *Store) renderer(p part, args pgx.StrictNamedArgs) *renderer {
 	r.queue, r.series = pgx.Identifier{s.schema, "queue"}.Sanitize(), pgx.Identifier{s.schema, "series"}.Sanitize()
 	r.ended = pgx.Identifier{s.schema, "ended_events"}.Sanitize()
 	r.waitingTypes, r.endedTypes = typesOf(r.queue), typesOf(r.ended)
+	r.lanes = strings.ReplaceAll(lanesOf, `:"schema".queue`, r.queue)
 	return r
 }
 
@@ -80,6 +82,17 @@ func typesOf(relation string) string {
 )`
 	return strings.ReplaceAll(array, ":relation", relation)
 }
+
+// lanesOf is an SQL array of the lanes of the pending events of type t.name. It takes one step in the index for
+// each lane. With it, the due events of each lane can be found in an index that has the lane after the type.
+const lanesOf = `ARRAY (
+	WITH RECURSIVE lanes (name) AS (
+		SELECT min(q.lane) FROM :"schema".queue q WHERE q.event_type = t.name
+		UNION ALL
+		SELECT (SELECT min(q.lane) FROM :"schema".queue q WHERE q.event_type = t.name AND q.lane > lanes.name) FROM lanes WHERE lanes.name IS NOT NULL
+	)
+	SELECT lanes.name FROM lanes WHERE lanes.name IS NOT NULL
+)`
 
 // render returns a specification as a condition. The condition is true or false for every row and
 // never NULL, because NOT of NULL is NULL.
@@ -104,7 +117,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 	case almanac.InZone:
 		return "e.target_timezone = ANY (" + r.bind([]string(spec)) + "::text[])"
 	case almanac.Ready:
-		return r.only(pending, "(e.available_at <= now() AND e.event_type = ANY ("+r.waitingTypes+"))")
+		return r.only(pending, "(e.available_at <= now() AND "+r.inRanges()+")")
 	case almanac.ForReason:
 		// The first half makes the planner use the index of failures and cancellations.
 		return r.only(ended, "(e.failure_reason IS NOT NULL AND starts_with(e.failure_reason, "+r.bind(string(spec))+"))")
@@ -193,13 +206,20 @@ func (r *renderer) targets(from, until string) string {
 	target := within("e.target_timestamp_utc", from, until)
 	switch r.part {
 	case pending:
-		return "(" + target + " AND (" + within("e.available_at", from, until) + " AND e.event_type = ANY (" + r.waitingTypes +
-			") OR " + within("e.delayed_from", from, until) + "))"
+		return "(" + target + " AND (" + within("e.available_at", from, until) + " AND " + r.inRanges() +
+			" OR " + within("e.delayed_from", from, until) + "))"
 	case ended:
 		return "(" + target + " AND e.event_type = ANY (" + r.endedTypes + "))"
 	default:
 		return "(" + target + ")"
 	}
+}
+
+// inRanges returns a condition that is true of all pending events. With it, the planner can use the index that has
+// type and lane before the time.
+func (r *renderer) inRanges() string {
+	return "e.event_type = ANY (" + r.waitingTypes + ") AND e.lane = ANY (ARRAY (SELECT DISTINCT l.name FROM pg_catalog.unnest(" + r.waitingTypes +
+		") AS t (name) CROSS JOIN LATERAL pg_catalog.unnest(" + r.lanes + ") AS l (name)))"
 }
 
 // within returns the condition that a column is at least from and less than until. An empty bound is open.

@@ -133,25 +133,26 @@ func (s span) and(other span) span {
 // to r.most + 1 rows, with the id if the index has it.
 func (r *renderer) ranges(s span) []string {
 	const (
-		ofType = "(SELECT x.id FROM pg_catalog.unnest(%s) AS t (name) CROSS JOIN LATERAL (" +
-			"SELECT %s AS id FROM %s x WHERE x.event_type = t.name%s ORDER BY x.%s LIMIT %d) x LIMIT %[6]d)"
+		ofType = "(SELECT x.id FROM pg_catalog.unnest(%s) AS t (name)%s CROSS JOIN LATERAL (" +
+			"SELECT %s AS id FROM %s x WHERE x.event_type = t.name%s ORDER BY x.%s LIMIT %d) x LIMIT %[7]d)"
 		delayed = "(SELECT x.event_id AS id FROM %s x WHERE x.delayed_from IS NOT NULL AND %s ORDER BY x.delayed_from LIMIT %d)"
 	)
 	relation, types, column, id := r.queue, r.waitingTypes, "available_at", "x.event_id"
+	lanes, condition := " CROSS JOIN LATERAL pg_catalog.unnest("+r.lanes+") AS of_type (lane)", " AND x.lane = of_type.lane"
 	if r.part == ended {
 		relation, types, column, id = r.ended, r.endedTypes, "target_timestamp_utc", "NULL::uuid"
+		lanes, condition = "", ""
 	}
 	if s.eventType != "" {
 		types = "ARRAY[" + s.eventType + "]"
 	}
-	var condition string
 	if s.from+s.until != "" {
-		condition = " AND " + within("x."+column, s.from, s.until)
+		condition += " AND " + within("x."+column, s.from, s.until)
 	}
 	if s.available != "" {
 		condition += " AND x." + column + " <= " + s.available
 	}
-	ranges := []string{fmt.Sprintf(ofType, types, id, relation, condition, column, r.most+1)}
+	ranges := []string{fmt.Sprintf(ofType, types, lanes, id, relation, condition, column, r.most+1)}
 	if r.part == pending && s.from+s.until != "" {
 		ranges = append(ranges, fmt.Sprintf(delayed, relation, within("x.delayed_from", s.from, s.until), r.most+1))
 	}

@@ -15,26 +15,28 @@ import (
 // statement in settle_ended.sql. See docs/adr/0068-sql.md.
 type statements struct {
 	Audit,
-	CancelEvents, Catalog, CatalogSession, Claim, Confirm, Consumers, Count, CreateConsumer,
+	Breaker,
+	CancelEvents, Catalog, CatalogSession, Claim, ClaimLanes, Claimed, CloseBreaker, Confirm, Consumers, Count, CreateConsumer,
 	DeleteConsumer, DeleteUser, DueCounts,
 	EndEmptyLeases, EndLeases, EndWaiting, Events,
-	Find, FindMissed, FindNext, FindNextOfUsers, FindUsers, FindUsersByName, FoldDueChanges,
+	Find, FindMissed, FindNext, FindNextOfUsers, FindUsers, FindUsersByName, FoldDueChanges, FreePlaces,
 	HiddenUsers, HideUser, HoldKeys,
 	InFlight, Incomplete, InsertEmptyLeases, InsertEvents, InsertFirstEvents, InsertLease, InsertUsers,
 	KeepLeases,
-	Leases, ListLeases, LockEvent, LockFree, LockHeld, LockPending, LockQueue, LockSeries, LockUser,
+	LaneLoads, Lanes, Leases, ListLeases, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockSeries, LockUser,
 	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LostEvents,
-	MarkZones, Missed, MoveConsumer, MoveEvents, MoveToLeases,
+	MarkZones, Missed, MissingVisits, MoveConsumer, MoveEvents, MoveToLeases,
 	NewEvents, Notify, Now,
 	Offsets, OffsetsSession, OutboxLow, OutboxSnapshot,
-	PageUsers, Pause, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutSetting, PutZoneRules,
-	ReadOutbox, Release, ReleaseAhead, Released, RemoveEvents, RemoveHiddenUser, Renew, RequeueEvents,
-	ResetOutbox, RestoreSeries, Resume, RetriesEvents, RetriesSeries, RunNow,
+	PageUsers, Pause, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutBreaker, PutLane, PutSetting, PutZoneRules,
+	ReadOutbox, Release, ReleaseAhead, Released, RemoveEvents, RemoveHiddenUser, RemoveLane, Renew, RequeueEvents,
+	ResetLane, ResetOutbox, RestoreSeries, Resume, RetriesEvents, RetriesSeries, RunNow,
 	SeriesKeys, SettleEnded, SettleReleased, SettleUsers, Settings, Stall, Stalled, Standings, StatsBacklog,
 	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
 	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,
 	TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers, TryAlone,
 	Until, UpdateUser, UsedKeys, User, UserByExternalID,
+	VisitAgain,
 	Waiting, WaitingSeries, WaitingUsers,
 	ZoneMarks, ZoneRules string
 }
@@ -57,17 +59,20 @@ const leaseHolds = `EXISTS (
 	) s
 )`
 
-// unpaused is an array of the types in @types that are not paused. It is evaluated once per statement.
-const unpaused = `ARRAY (
-	SELECT t.name
-	FROM pg_catalog.unnest(@types::text[]) AS t (name)
-	WHERE t.name NOT IN (SELECT p.event_type FROM :"schema".pauses p)
-)`
+// paused is the condition that lane l is paused, and limited that it has limits.
+const (
+	paused  = `(l.paused_since IS NOT NULL AND coalesce(l.paused_until > now(), true))`
+	limited = `(l.rate IS NOT NULL OR l.places IS NOT NULL OR l.daily IS NOT NULL)`
+	// Clocks may be set: a day that is more than one ahead is not that of the last claim.
+	today    = `pg_catalog.timezone('UTC'::text, clock.read)::date`
+	tomorrow = `pg_catalog.timezone('UTC'::text, pg_catalog.date_trunc('day'::text, pg_catalog.timezone('UTC'::text, clock.read)) + interval '1 day')`
+	ofToday  = `CASE WHEN s.day BETWEEN ` + today + ` AND ` + today + ` + 1 THEN s.of_day ELSE 0 END`
+)
 
-// reach is the condition that row q of the queue is available within @ahead, and not before the mark
-// of the claim.
-const reach = `q.available_at <= now() + @ahead::interval
-	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
+// since is where a search for the events of lane l begins, which may have no row: at the mark, or from the beginning
+// if events may have waited for the end of a pause since. A claim may take seconds, in which its mark can pass the end.
+const since = `CASE WHEN @mark::timestamptz <= now() AND coalesce(l.paused_until + interval '10 seconds' < @mark::timestamptz, true)
+	THEN @mark::timestamptz ELSE '-infinity' END`
 
 // elsewhere is the condition that the position of consumer c is of another server, whose
 // transaction ids mean nothing on this one. Physical copies of a server share its identifier.
@@ -117,15 +122,16 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":used_others", usedOthers, ":used", usedText,
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":quarter_of_s", quarterOf,
-		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":stalled_types", typesOf(`:"schema".unplanned`),
-		":types", unpaused, ":reach", reach, ":consumed", consumed, ":elsewhere", elsewhere,
+		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":stalled_types", typesOf(`:"schema".unplanned`), ":lanes_of_t", lanesOf,
+		":paused", paused, ":limited", limited, ":tomorrow", tomorrow, ":of_today_s", ofToday, ":since", since, ":consumed", consumed, ":elsewhere", elsewhere,
 	)
 	each(&t, func(field, _ string) string {
 		text, failed := queries.ReadFile(fileOf(field))
 		if failed != nil {
 			err = failed
 		}
-		return fill.Replace(strings.Replace(named(field, string(text)), ":as_stored", withoutHead(string(stored)), 1))
+		whole := strings.ReplaceAll(named(field, string(text)), ":as_stored", withoutHead(string(stored)))
+		return fill.Replace(whole)
 	})
 	return t, err
 })

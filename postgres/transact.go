@@ -150,11 +150,10 @@ const (
 // transactOne runs one statement in a transaction of its own, READ COMMITTED, with a single round trip. So
 // the locks are held only while the server works. The drawback: if the connection is lost, it is not known
 // whether the changes were stored. In the host's transaction, transactOne uses a savepoint, as transact does.
-// It passes to collect the time at which it had a connection and began to send the statement.
-func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(rows pgx.Rows, asked time.Time) error) error {
+// It asks for the arguments when it has a connection, and passes the time.
+func (s *Store) transactOne(ctx context.Context, what, statement string, argsAt func(asked time.Time) pgx.StrictNamedArgs, collect func(pgx.Rows) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error {
-		asked := time.Now()
-		collect := func(rows pgx.Rows) error { return collect(rows, asked) }
+		args := argsAt(time.Now())
 		db = inside(db)
 		if _, free := db.(beginner); !free {
 			return s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {

@@ -184,5 +184,5 @@ func TestWritesAreReadCommitted(t *testing.T) {
 	work(t, store)
 	_, err = store.ReleaseExpired(t.Context(), 10, 1000)
 	require.NoError(t, err)
-	require.NoError(t, store.Pause(t.Context(), almanac.TypeBirthday))
+	require.NoError(t, store.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeBirthday}))
 }

@@ -85,6 +85,7 @@ var newEvent = []newColumn{
 	{"user_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.UserID) })},
 	{"event_type", "text[]", of(func(e almanac.Event) string { return e.Type })},
 	{"name", "text[]", of(func(e almanac.Event) string { return e.Series })},
+	{"lane", "text[]", of(func(e almanac.Event) string { return e.Lane })},
 	{"detached", "text[]", of(func(e almanac.Event) string { return almanac.SeriesOf(e).Detached })},
 	{"occurrence_key", "text[]", of(func(e almanac.Event) string { return e.OccurrenceKey })},
 	{"key_unit", "text[]", of(func(e almanac.Event) string { return string(e.KeyUnit) })},
@@ -121,7 +122,7 @@ func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
 // kept lists the columns of the table series that are copied to the history when an event ends.
 const kept = "user_id, event_type, occurrence_key, key_unit, target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, " +
 	"idempotency_key, key_instant, ready_at, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
-	"forced"
+	"forced, lane"
 
 // mark returns a flag of a scheduled event, or NULL for any other event.
 func mark(e almanac.Event, is bool) pgtype.Bool {
@@ -132,7 +133,7 @@ func mark(e almanac.Event, is bool) pgtype.Bool {
 func born(e almanac.Event, now time.Time) almanac.Event {
 	e.CreatedAt = now
 	return asStored(almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
+		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, Lane: e.Lane, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
 		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), Nominal: e.Nominal,
 		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
 		UserVersion: e.UserVersion, ReadyAt: e.ReadyAt, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
@@ -196,6 +197,7 @@ func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event)
 		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
+		"lanes":         column(events, func(e event) string { return e.Lane }),
 	})
 	return all(ctx, tx, s.statements.MoveEvents, args, scanID)
 }

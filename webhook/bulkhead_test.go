@@ -118,7 +118,7 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 					halves += int(took[i] / (7500 * time.Millisecond))
 				}
 				require.LessOrEqual(t, halves, tt.bound, "few occupy a worker for long")
-				require.Zero(t, webhook.Receivers(bound), "nothing is kept of idle receivers")
+				require.Zero(t, webhook.Remembered(bound), "nothing is kept of idle receivers")
 				require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 			})
 		})
@@ -172,7 +172,7 @@ func TestConcurrencyIsBoundedPerReceiver(t *testing.T) {
 
 				require.NoError(t, errors.Join(results...))
 				require.Equal(t, map[bool]int32{true: 1, false: 2}[tt.shared], s.most.Load())
-				require.Zero(t, webhook.Receivers(bound))
+				require.Zero(t, webhook.Remembered(bound))
 			})
 		})
 	}
@@ -232,7 +232,7 @@ func TestWaitingForAReceiverEndsWithTheContext(t *testing.T) {
 				require.Equal(t, tt.after, time.Since(began))
 				first.Wait()
 				require.EqualValues(t, 1, s.received.Load(), "nothing was sent")
-				require.Zero(t, webhook.Receivers(bound))
+				require.Zero(t, webhook.Remembered(bound))
 			})
 		})
 	}
@@ -265,7 +265,7 @@ func TestEveryEndOfADeliveryStartsTheNext(t *testing.T) {
 		require.Zero(t, busy(results))
 	}
 	require.LessOrEqual(t, most.Load(), int32(3))
-	require.Zero(t, webhook.Receivers(bound))
+	require.Zero(t, webhook.Remembered(bound))
 }
 
 // Events that a slow receiver has no place for return at its pace, so few claims are in vain, and one pass

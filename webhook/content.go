@@ -69,6 +69,9 @@ func (s settings) content() (content, error) {
 	return content{"application/json", bodyOf}, nil
 }
 
+// cloudType is the media type of one CloudEvent.
+const cloudType = "application/cloudevents+json"
+
 // cloud has the attributes of CloudEvents that the host chooses.
 type cloud struct{ source, typePrefix string }
 
@@ -76,7 +79,7 @@ func (c cloud) content() (content, error) {
 	if u, err := url.Parse(c.source); err != nil || u.String() == "" {
 		return content{}, fmt.Errorf("webhook: the source %q of CloudEvents is not a URI reference", c.source)
 	}
-	return content{"application/cloudevents+json", c.body}, nil
+	return content{cloudType, c.body}, nil
 }
 
 func (c cloud) body(e almanac.Event) ([]byte, error) {

@@ -17,6 +17,8 @@
 // One attempt can reach the receiver twice: if a kept-open connection breaks before the
 // response, the request is sent again on another connection.
 //
+// [NewReceivers] posts to a receiver of each tenant. [Deliverer.DeliverBatch] posts several events in one request.
+//
 // # What counts as delivered
 //
 // Only a 2xx response counts as delivered. After 101, 3xx, 408, 425, 429, 5xx, a timeout or

@@ -166,3 +166,36 @@ func ExampleAccepted() {
 	fmt.Println(json.Unmarshal(delivery.Body, &event), delivery.Key, event.EventType)
 	// Output: <nil> event-0da59425d0ba435e BIRTHDAY
 }
+
+// Each tenant has a receiver. The events of all of them that start together are posted in one request for each.
+func ExampleNewReceivers() {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.URL.Path, r.Header.Get("Content-Type"))
+	}))
+	defer server.Close()
+	tenant := func(d almanac.Delivery) string {
+		var of struct{ Tenant string }
+		_ = json.Unmarshal(d.User.Attributes, &of)
+		return of.Tenant
+	}
+	find := func(_ context.Context, tenant string) (webhook.Receiver, error) { // in a directory of tenants
+		return webhook.Receiver{URL: server.URL + "/" + tenant, Lane: "crm-" + tenant}, nil
+	}
+	receivers, err := webhook.NewReceivers(tenant, find, 0, webhook.AllowPrivate(), webhook.WithCloudEvents("/greetings", "com.example."))
+	if err != nil {
+		panic(err)
+	}
+	defer receivers.CloseIdleConnections()
+	deliverer := almanac.Batched(receivers, 100) // for almanac.WithDeliverer
+	greeting := almanac.Delivery{
+		User:  almanac.User{Attributes: json.RawMessage(`{"tenant": "acme"}`)},
+		Event: almanac.Event{Type: "BIRTHDAY", IdempotencyKey: "event-0da59425d0ba435e", Payload: json.RawMessage(`{"message": "Hey, Ada"}`)},
+	}
+	fmt.Println(deliverer.Deliver(context.Background(), greeting))
+	greeting.Event.Lane = "crm-acme"
+	fmt.Println(deliverer.Deliver(context.Background(), greeting))
+	// Output:
+	// moved to lane "crm-acme"
+	// /acme application/cloudevents-batch+json
+	// <nil>
+}

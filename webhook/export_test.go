@@ -17,8 +17,8 @@ func NewDialer(options ...Option) *net.Dialer {
 	return newDialer(s.guard())
 }
 
-// Receivers returns how many receivers an option of WithConcurrency stores data for.
-func Receivers(option Option) int {
+// Remembered returns how many receivers an option of WithConcurrency stores data for.
+func Remembered(option Option) int {
 	var s settings
 	option(&s)
 	s.bulkhead.mu.Lock()

@@ -34,7 +34,11 @@ func judge(r *http.Response, at time.Time) error {
 	if !transient(r.StatusCode) {
 		return almanac.Permanent(err)
 	}
-	if wait := retryAfter(r.Header.Get("Retry-After"), at); wait > 0 {
+	wait := retryAfter(r.Header.Get("Retry-After"), at)
+	switch {
+	case wait > 0 && (r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable):
+		return almanac.Busy(wait, err)
+	case wait > 0:
 		return almanac.RetryAfter(wait, err)
 	}
 	return err

@@ -3,11 +3,13 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -94,7 +96,8 @@ type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
 // forgotten runs again. Each accepted delivery deletes up to ten older keys.
 //
 // The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the transaction
-// fails; it logs that failure to [slog.Default]. In none of these cases has next taken effect, with
+// fails; it logs that failure to [slog.Default]. For a batch (see [Deliverer.DeliverBatch]), next runs for each new key, with the
+// CloudEvent as the body, and the answer names those that failed; the others stay. In none of these cases has next taken effect, with
 // one exception. If the answer to a commit was lost, next may have taken effect, and the sender's
 // next attempt finds out. The handler is safe for concurrent use if db is.
 //
@@ -131,6 +134,10 @@ func (o *once) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body cannot be read", http.StatusBadRequest)
 		return
 	}
+	if elements := elementsOf(body); elements != nil {
+		o.serveBatch(w, r, elements)
+		return
+	}
 	delivery := Accepted{Key: r.Header.Get(headerID), Header: r.Header, Body: body}
 	duplicate, err := o.accept(r.Context(), delivery)
 	switch {
@@ -150,17 +157,60 @@ func (o *once) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // accept runs the effect and stores the key in one transaction, unless the key is stored already.
 func (o *once) accept(ctx context.Context, delivery Accepted) (duplicate bool, err error) {
 	err = pgx.BeginFunc(ctx, o.db, func(tx pgx.Tx) error {
-		stored, err := tx.Exec(ctx, acceptKey, delivery.Key, o.ttl)
-		if err != nil {
-			return fmt.Errorf("storing the key: %w", err)
-		}
-		if duplicate = stored.RowsAffected() == 0; duplicate {
-			return nil
-		}
-		if _, err := tx.Exec(ctx, forgetKeys, o.ttl); err != nil {
-			return fmt.Errorf("deleting old keys: %w", err)
-		}
-		return o.next(ctx, tx, delivery)
+		duplicate, err = o.acceptIn(ctx, tx, delivery)
+		return err
 	})
 	return duplicate, err
+}
+
+func (o *once) acceptIn(ctx context.Context, tx pgx.Tx, delivery Accepted) (duplicate bool, err error) {
+	stored, err := tx.Exec(ctx, acceptKey, delivery.Key, o.ttl)
+	if err != nil {
+		return false, fmt.Errorf("storing the key: %w", err)
+	}
+	if stored.RowsAffected() == 0 {
+		return true, nil
+	}
+	if _, err := tx.Exec(ctx, forgetKeys, o.ttl); err != nil {
+		return false, fmt.Errorf("deleting old keys: %w", err)
+	}
+	return false, o.next(ctx, tx, delivery)
+}
+
+// serveBatch accepts the events of a batch in one transaction, each under a savepoint, so that one that fails
+// leaves the others. The keys are stored in their order, so that no two batches wait for each other.
+func (o *once) serveBatch(w http.ResponseWriter, r *http.Request, elements []json.RawMessage) {
+	deliveries := make([]Accepted, len(elements))
+	for i, element := range elements {
+		var event struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(element, &event); err != nil || event.ID == "" {
+			http.Error(w, "an element has no id", http.StatusBadRequest)
+			return
+		}
+		deliveries[i] = Accepted{Key: event.ID, Header: r.Header, Body: element}
+	}
+	slices.SortFunc(deliveries, func(a, b Accepted) int { return cmp.Compare(a.Key, b.Key) })
+	answer := failures{Failures: []failure{}}
+	err := pgx.BeginFunc(r.Context(), o.db, func(tx pgx.Tx) error {
+		for _, delivery := range deliveries {
+			err := pgx.BeginFunc(r.Context(), tx, func(tx pgx.Tx) error {
+				_, err := o.acceptIn(r.Context(), tx, delivery)
+				return err
+			})
+			if err != nil {
+				slog.WarnContext(r.Context(), "webhook: delivery took no effect", "idempotency_key", delivery.Key, "error", err)
+				answer.Failures = append(answer.Failures, failure{ID: delivery.Key, Permanent: errors.Is(err, almanac.ErrPermanent)})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		slog.ErrorContext(r.Context(), "webhook: batch took no effect", "error", err)
+		http.Error(w, "try again", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the sender sees an answer that is cut off
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// A wait is compared with an error of almanac.RetryAfter, because the wait itself cannot be
+// A wait is compared with an error of almanac.RetryAfter or almanac.Busy, because the wait itself cannot be
 // read.
 func TestDeliverPassesOnRetryAfter(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,10 @@ func TestDeliverPassesOnRetryAfter(t *testing.T) {
 			err := deliverer(t, r.URL).Deliver(t.Context(), greeting(at))
 
 			want := error(&webhook.StatusError{Code: tt.code})
-			if tt.want > 0 {
+			switch {
+			case tt.want > 0 && (tt.code == 429 || tt.code == 503):
+				want = almanac.Busy(tt.want, want)
+			case tt.want > 0:
 				want = almanac.RetryAfter(tt.want, want)
 			}
 			require.Equal(t, want, err)

@@ -51,7 +51,7 @@ var abilityCases = cases{
 	},
 	"Pause/stops claims of a type until it is resumed": func(k *kit) {
 		initial := k.newEvent()
-		err := k.r.Pause(k.Context(), almanac.TypeBirthday)
+		err := k.r.Pause(k.Context(), almanac.Pause{Lane: almanac.TypeBirthday})
 		if errors.Is(err, errors.ErrUnsupported) {
 			paused := must(k.r.Paused(k.Context()))(k)
 			k.same("paused", len(paused), 0)
@@ -60,18 +60,47 @@ var abilityCases = cases{
 			return
 		}
 		k.ok(err)
-		k.ok(k.r.Pause(k.Context(), almanac.TypeBirthday))
-		k.ok(k.r.Pause(k.Context(), "ANOTHER"))
+		since := must(k.r.Paused(k.Context()))(k)[0].Since
+		k.same("since", since.Before(k.now), false)
+		grace, until := almanac.WithPrincipal(k.Context(), "grace"), k.now.AddDate(1, 0, 0)
+		k.ok(k.r.Pause(grace, almanac.Pause{Lane: almanac.TypeBirthday, Reason: "the receiver is down", Until: until}))
+		k.ok(k.r.Pause(grace, almanac.Pause{Lane: "ANOTHER"}))
 		paused := must(k.r.Paused(k.Context()))(k)
 		k.same("paused", len(paused), 2)
-		k.same("in order", paused[0].EventType, "ANOTHER")
-		k.same("since", paused[0].Since.Before(k.now), false)
+		k.same("in order", paused[0], almanac.Pause{Lane: "ANOTHER", Author: "grace", Since: paused[0].Since})
+		k.same("replaced", paused[1], almanac.Pause{Lane: almanac.TypeBirthday, Reason: "the receiver is down", Author: "grace", Since: since, Until: until})
+		k.ok(k.r.Pause(k.Context(), almanac.Pause{Lane: almanac.TypeBirthday}))
 		k.claim(0)
 		_, known := k.until(time.Time{})
 		k.same("something to wait for", known, false)
 		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
 		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
+		k.same("paused then", len(must(k.r.Paused(k.Context()))(k)), 1)
+	},
+	"Pause/ends by itself": func(k *kit) {
+		initial := k.newEvent()
+		until := k.clock().Add(300 * time.Millisecond)
+		err := k.r.Pause(k.Context(), almanac.Pause{Lane: almanac.TypeBirthday, Until: until})
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		k.ok(err)
+		mark := k.clock() // of a process that has claimed events of another type meanwhile
+		wait, known := k.until(mark)
+		k.same("waits for the end", known && wait <= 300*time.Millisecond, true)
+		for began := k.clock(); ; {
+			claim := must(k.r.Claim(k.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute, Mark: mark}))(k)
+			if len(claim.Events) > 0 {
+				k.same("claimed", ids(claim.Events), []uuid.UUID{initial.ID})
+				break
+			}
+			if k.clock().Sub(began) > time.Minute {
+				k.Fatal("nothing is claimed after the end")
+			}
+		}
+		k.same("before the end", k.clock().Before(until), false)
+		k.same("paused", len(must(k.r.Paused(k.Context()))(k)), 0)
 	},
 }
 

@@ -142,6 +142,7 @@ func full(now time.Time, u almanac.User, n int, options ...almanactest.EventOpti
 	}[n%2]
 	full := func(e *almanac.Event, now time.Time) {
 		e.Zone, e.Policies, e.UserVersion = zone, policies, 10+n
+		e.Lane = []string{"crm/tenant-7", "mail"}[n%2]
 		e.KeyUnit = []calendar.Unit{calendar.UnitDay, "year:hebrew"}[n%2]
 		e.Nominal = calendar.WallTimeOf(now.UTC().Truncate(time.Second).Add(time.Duration(n) * 25 * time.Hour))
 		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)

@@ -61,7 +61,7 @@ var statsCases = cases{
 		k.same("events", k.stats().Events, want)
 	},
 	"Stats/counts the backlog, paused types included": func(k *kit) {
-		if err := k.r.Pause(k.Context(), "CARD"); !errors.Is(err, errors.ErrUnsupported) {
+		if err := k.r.Pause(k.Context(), almanac.Pause{Lane: "CARD"}); !errors.Is(err, errors.ErrUnsupported) {
 			k.ok(err)
 		}
 		k.newEvent(almanactest.ReadyFor(time.Hour))

@@ -52,7 +52,7 @@ func chapters() []cases {
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases,
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
-		zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases,
+		zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 	}
 }
 

@@ -110,7 +110,7 @@ func TestASchemaThatDiffersFromItsMigrations(t *testing.T) {
 		require.Equal(t, 1, d.Errors)
 		require.Equal(t, []string{
 			"note: column users.mine is not Almanac's: text",
-			"error: index queue.queue_due is missing: CREATE INDEX queue_due ON queue USING btree (event_type, available_at, event_id)",
+			"error: index queue.queue_due is missing: CREATE INDEX queue_due ON queue USING btree (event_type, lane, available_at, event_id)",
 			"note: settings series is autovacuum_vacuum_scale_factor=0.05, fillfactor=70, not autovacuum_vacuum_scale_factor=0.05, fillfactor=50",
 		}, d.about("schema")[1:])
 	})
@@ -144,20 +144,21 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 		d, _ := examined(t, "--database-url", asRole)
 		return d.about("role")
 	}
-	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.pauses TO "+name)
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.lanes TO "+name)
 	require.Equal(t, []string{"error: " + name + " may do nothing with the tables"}, role())
 
 	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may look at events"}, role())
 
-	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks TO "+name+
-		"; GRANT SELECT ON almanac.pruning, almanac.settings TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
+	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks, almanac.visits TO "+name+
+		"; GRANT SELECT ON almanac.pruning, almanac.settings, almanac.lane_states TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
 	require.Equal(t, []string{
 		"ok: " + name + " may keep users, look at events",
-		"warning: " + name + " may not run a scheduler: it lacks UPDATE on pruning, INSERT on settings, UPDATE on settings, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+		"warning: " + name + " may not run a scheduler: it lacks EXECUTE on claim_lanes, SELECT on lane_clock, UPDATE on lane_clock, EXECUTE on lane_room, UPDATE on lane_states, UPDATE on pruning, INSERT on settings, UPDATE on settings, EXECUTE on step_lane, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
 	}, role())
 
-	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning TO "+name)
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning, almanac.lane_states TO "+name+"; GRANT SELECT, UPDATE ON almanac.lane_clock TO "+name+
+		"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA almanac TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep users, look at events"}, role())
 
 	runSQL(t, address, "REVOKE USAGE ON SCHEMA almanac FROM "+name)

@@ -171,9 +171,9 @@ func TestPausesHoldUntilResumed(t *testing.T) {
 	}
 	require.Equal(t, result{exitOK, "nothing is paused\n", ""}, run("pauses"))
 	require.Equal(t, result{exitOK, "C is paused\n", ""}, run("pause", "C"))
-	require.Equal(t, result{exitOK, "{\n  \"paused\": true,\n  \"type\": \"B\"\n}\n", ""}, run("pause", "B", "--json"))
+	require.Equal(t, result{exitOK, "{\n  \"lane\": \"B\",\n  \"paused\": true\n}\n", ""}, run("pause", "B", "--json"))
 
-	require.Regexp(t, `^TYPE  SINCE\nB     \S+Z\nC     \S+Z\n$`, run("pauses").out)
+	require.Regexp(t, `^LANE +SINCE +UNTIL +AUTHOR +REASON\nB +\S+Z +\S+ *\nC +\S+Z +\S+ *\n$`, run("pauses").out)
 	var paused []pauseReport
 	require.NoError(t, json.Unmarshal([]byte(run("pauses", "--json").out), &paused))
 	require.Len(t, paused, 2)
@@ -181,14 +181,17 @@ func TestPausesHoldUntilResumed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, claim.Events, "it is overdue, but paused")
 
-	require.Regexp(t, `^C is paused already, since \S+Z\n$`, run("pause", "C").out)
+	require.Regexp(t, `^C is paused, since \S+Z, until 2999-01-02T03:04:00Z\n$`, run("pause", "C", "--until", "2999-01-02T03:04", "--reason", "the receiver is down").out)
+	require.Regexp(t, `(?m)^C +\S+Z +2999-01-02T03:04:00Z +\S+ +the receiver is down$`, run("pauses").out)
+	require.Equal(t, exitUsage, run("pause", "C", "--until", "soon").code)
+	require.Contains(t, run("pause", "C", "--until", "2001-01-02").errs, "until is 2001-01-02T00:00:00Z, which has passed")
 	require.Regexp(t, `^C was paused since \S+Z; it is not paused any more\n$`, run("resume", "C").out)
 	claim, err = c.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"C"}, Limit: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, claim.Events, 1)
-	require.Regexp(t, `^TYPE  SINCE\nB `, run("pauses").out)
+	require.Regexp(t, `^LANE .*\nB .*\n$`, run("pauses").out)
 	require.Equal(t, result{exitOK, "C was not paused\n", ""}, run("resume", "C"))
-	require.Equal(t, result{exitOK, "{\n  \"paused\": false,\n  \"type\": \"C\"\n}\n", ""}, run("resume", "C", "--json"))
+	require.Equal(t, result{exitOK, "{\n  \"lane\": \"C\",\n  \"paused\": false\n}\n", ""}, run("resume", "C", "--json"))
 	require.Regexp(t, `"since": "\S+Z"`, run("resume", "B", "--json").out)
 }
 
@@ -213,11 +216,11 @@ func TestPauseRefusesTypesThatNothingKnows(t *testing.T) {
 		require.Equal(t, result{exitOK, known + " is paused\n", ""}, run("pause", known))
 	}
 	require.Equal(t, result{exitOK, "c is paused\n", ""}, run("pause", "c", "--force"))
-	require.Regexp(t, `^c is paused already, since \S+Z\n$`, run("pause", "c").out)
+	require.Regexp(t, `^c is paused, since \S+Z\n$`, run("pause", "c").out)
 
-	r = run("pause", strings.Repeat("x", 51), "--force")
+	r = run("pause", strings.Repeat("x", 101), "--force")
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, "almanac: invalid input: event type has 51 bytes, not 1 to 50\n", r.errs)
+	require.Equal(t, "almanac: invalid input: lane has 101 bytes, not 1 to 100\n", r.errs)
 }
 
 func TestPauseKnowsTypesThatAnotherProgramPlans(t *testing.T) {
@@ -227,7 +230,7 @@ func TestPauseKnowsTypesThatAnotherProgramPlans(t *testing.T) {
 	runSQL(t, c.url, "DELETE FROM almanac.history")
 	require.Equal(t, result{exitOK, "A is paused\n", ""}, almanacAt(t, today, "pause", "A", "--database-url", c.url), "pending")
 	require.Equal(t, result{exitOK, "C is paused\n", ""}, almanacAt(t, today, "pause", "C", "--database-url", c.url), "left to another program")
-	runSQL(t, c.url, "DELETE FROM almanac.unplanned; DELETE FROM almanac.pauses")
+	runSQL(t, c.url, "DELETE FROM almanac.unplanned; DELETE FROM almanac.lanes")
 	require.Equal(t, exitFailed, almanacAt(t, today, "pause", "C", "--database-url", c.url).code)
 }
 

@@ -359,5 +359,5 @@ func TestEventsAreWrittenForPrograms(t *testing.T) {
 	require.Equal(t, "id,status,due,wall,zone,type,series,occurrenceKey,retryCount,userId,failureReason,availableAt,lastError\n", c.run("list", "--csv", "--type", "Z").out)
 
 	require.Equal(t, exitOK, almanacAt(t, today, "pause", "A", "--database-url", c.url).code)
-	require.Regexp(t, `^type,since\nA,\S+Z\n$`, almanacAt(t, today, "pauses", "--csv", "--database-url", c.url).out)
+	require.Regexp(t, `^lane,since,until,author,reason\nA,[^,]+Z,,[^,]+,\n$`, almanacAt(t, today, "pauses", "--csv", "--database-url", c.url).out)
 }

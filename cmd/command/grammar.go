@@ -41,6 +41,8 @@ type types struct {
 	Pause  pauseType  `cmd:"" help:"Pause the delivery of a type of event."`
 	Resume resumeType `cmd:"" help:"Resume the delivery of a type of event."`
 	Pauses listPauses `cmd:"" help:"List which types of events are paused."`
+	Lane   setLane    `cmd:"" help:"Limit how many events of a type start and are in flight."`
+	Lanes  listLanes  `cmd:"" help:"List the limits of lanes."`
 	Audit  audit      `cmd:"" help:"Write and show an audit trail of events."`
 }
 

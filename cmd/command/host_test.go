@@ -373,7 +373,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
 		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "backfill",
-		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
+		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "lane", "lanes", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
 		own := runAs(t.Context(), host, args...).out
@@ -383,7 +383,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 				require.Regexp(t, `almanac_|db/almanac|\(default$|^almanac\)|lose_data`, word, "help of %q", line)
 			}
 		}
-		if !slices.Contains(slices.Concat(plannedBy, []string{"events cancel", "pause", "users opt-out", "users opt-in"}), line) {
+		if !slices.Contains(slices.Concat(plannedBy, []string{"events cancel", "pause", "lane", "users opt-out", "users opt-in"}), line) {
 			text := runAs(t.Context(), Host{Name: "acme"}, args...).out
 			require.Equal(t, text, own, "handlers change nothing in the help of %q", line)
 		}
@@ -496,7 +496,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // Everything that names a subcommand in help is a subcommand.
 func TestInvocationsAreSubcommands(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill pause resume pauses audit completion") {
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill pause resume pauses lane lanes audit completion") {
 		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
 	}
 	require.Equal(t, "almanac_team and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_team and almanac, almanac eventful"))

@@ -12,17 +12,24 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
-// pauseType pauses a type of event.
+// pauseType pauses a lane.
 type pauseType struct {
 	pausing
-	Force bool `help:"Pause it also when no event of the type is known."`
+	Reason string `help:"Why." placeholder:"TEXT"`
+	Until  string `help:"When the pause ends: RFC 3339, or a date or a wall time in UTC. By default it lasts until resume." placeholder:"INSTANT"`
+	Force  bool   `help:"Pause it also when no event of the lane is known."`
 }
 
 // Run pauses.
 func (c *pauseType) Run(ctx context.Context, env *environment) error {
-	if err := c.validate(env); err != nil {
+	p, err := almanac.Pause{Lane: c.Lane, Reason: c.Reason}, error(nil)
+	if c.Until != "" {
+		p.Until, err = ops.ParseInstant(c.Until, "UTC")
+	}
+	if err := misused(about("--until", err), c.validate(env)); err != nil {
 		return err
 	}
 	conn, store, err := c.Tables.dial(ctx, env, statementLimit)
@@ -43,38 +50,37 @@ func (c *pauseType) Run(ctx context.Context, env *environment) error {
 	}
 	// The scheduler refuses what can be no type, and types without a handler as
 	// unsupported. The database is asked about those.
-	if err = scheduler.Pause(ctx, c.Type); errors.Is(err, almanac.ErrUnsupportedEventType) {
-		err = nil
-		if !c.Force && !already {
+	if err = scheduler.Pause(ctx, p); errors.Is(err, almanac.ErrUnsupportedEventType) {
+		if p, err = p.Checked(); err == nil && !c.Force && !already {
 			err = c.check(ctx, env, conn)
 		}
 		if err == nil {
-			err = store.Pause(ctx, c.Type)
+			err = store.Pause(ctx, p)
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.JSON:
-		return writeJSON(env.out, map[string]any{"type": c.Type, "paused": true})
-	case already:
-		_, err = fmt.Fprintf(env.out, "%s is paused already, since %s\n", printable(c.Type), instantText(since))
-	default:
-		_, err = fmt.Fprintf(env.out, "%s is paused\n", printable(c.Type))
 	}
-	return err
+	report, text := map[string]any{"lane": c.Lane, "paused": true}, printable(c.Lane)+" is paused"
+	if already {
+		text += ", since " + instantText(since)
+	}
+	if !p.Until.IsZero() {
+		report["until"], text = p.Until, text+", until "+instantText(p.Until)
+	}
+	return env.report(c.JSON, report, func() error { return writeText(env, text+"\n") })
 }
 
-// check refuses a type that nothing knows.
+// check refuses a lane that nothing knows.
 func (c *pauseType) check(ctx context.Context, env *environment, conn *pgx.Conn) error {
-	unknown, err := c.Tables.unknownType(ctx, env, conn, c.Type)
+	unknown, err := c.Tables.unknownLane(ctx, env, conn, c.Lane)
 	if err != nil || unknown == "" {
 		return err
 	}
 	return errors.New(unknown + "; --force pauses it nevertheless")
 }
 
-// resumeType lets a type of event be delivered again.
+// resumeType lets events of a lane be delivered again.
 type resumeType struct {
 	pausing
 }
@@ -97,41 +103,41 @@ func (c *resumeType) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := scheduler.Resume(ctx, c.Type); err != nil {
+	if err := scheduler.Resume(ctx, c.Lane); err != nil {
 		return err
 	}
-	report := map[string]any{"type": c.Type, "paused": false}
-	text := printable(c.Type) + " was not paused"
+	report := map[string]any{"lane": c.Lane, "paused": false}
+	text := printable(c.Lane) + " was not paused"
 	if was {
 		report["since"] = since
-		text = fmt.Sprintf("%s was paused since %s; it is not paused any more", printable(c.Type), instantText(since))
-	} else if err := c.Tables.hintType(ctx, env, pool, c.Type); err != nil {
+		text = fmt.Sprintf("%s was paused since %s; it is not paused any more", printable(c.Lane), instantText(since))
+	} else if err := c.Tables.hintLane(ctx, env, pool, c.Lane); err != nil {
 		return err
 	}
 	return env.report(c.JSON, report, func() error { return writeText(env, text+"\n") })
 }
 
-// pausing is about a type of event.
+// pausing is about a lane.
 type pausing struct {
-	Type string `arg:"" help:"The type, such as BIRTHDAY."`
+	Lane string `arg:"" help:"A type, such as BIRTHDAY, or another lane, such as crm/tenant-7."`
 	JSON bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
 }
 
 func (p *pausing) validate(env *environment) error {
-	var errType error
-	if p.Type == "" {
-		errType = errors.New("<type> is required")
+	var errLane error
+	if p.Lane == "" {
+		errLane = errors.New("<lane> is required")
 	}
-	return misused(errType, p.Tables.validate(env))
+	return misused(errLane, p.Tables.validate(env))
 }
 
-// since returns since when the type is paused, if it is.
+// since returns since when the lane is paused, if it is.
 func (p *pausing) since(ctx context.Context, scheduler almanac.Scheduler) (since time.Time, is bool, err error) {
 	paused, err := scheduler.Paused(ctx)
 	for _, one := range paused {
-		if one.EventType == p.Type {
+		if one.Lane == p.Lane {
 			return one.Since.UTC(), true, err
 		}
 	}
@@ -147,8 +153,11 @@ type listPauses struct {
 }
 
 type pauseReport struct {
-	Type  string    `json:"type"`
-	Since time.Time `json:"since"` // UTC
+	Lane   string     `json:"lane"`
+	Since  time.Time  `json:"since"`           // UTC
+	Until  *time.Time `json:"until,omitempty"` // UTC; missing if the pause lasts until resume
+	Author string     `json:"author,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 }
 
 // Run lists.
@@ -165,15 +174,27 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	reports := mapped(paused, func(p almanac.Pause) pauseReport { return pauseReport{p.EventType, p.Since.UTC()} })
+	reports := mapped(paused, func(p almanac.Pause) pauseReport {
+		return pauseReport{p.Lane, p.Since.UTC(), unlessZero(p.Until), p.Author, p.Reason}
+	})
 	if c.JSON {
 		return writeJSON(env.out, reports)
 	}
-	eventType, since := func(r pauseReport) string { return r.Type }, func(r pauseReport) string { return instantText(r.Since) }
+	lane, since := func(r pauseReport) string { return r.Lane }, func(r pauseReport) string { return instantText(r.Since) }
+	author, reason := func(r pauseReport) string { return r.Author }, func(r pauseReport) string { return r.Reason }
+	until := func(r pauseReport) string {
+		if r.Until == nil {
+			return ""
+		}
+		return instantText(*r.Until)
+	}
 	return list[pauseReport]{
 		form: form{CSV: c.CSV}, none: "nothing is paused",
-		columns: []column[pauseReport]{{"TYPE", eventType, span{rank: 1, least: 12}, nil}, {"SINCE", since, span{rank: 2}, nil}},
-		fields:  []field[pauseReport]{{"type", eventType}, {"since", since}},
+		columns: []column[pauseReport]{
+			{"LANE", lane, span{rank: 1, least: 12}, nil}, {"SINCE", since, span{rank: 2}, nil}, {"UNTIL", until, span{rank: 3}, nil},
+			{"AUTHOR", author, span{rank: 5, least: 12}, nil}, {"REASON", reason, span{rank: 4, least: 12}, nil},
+		},
+		fields: []field[pauseReport]{{"lane", lane}, {"since", since}, {"until", until}, {"author", author}, {"reason", reason}},
 	}.write(env, reports, true)
 }
 
@@ -205,6 +226,32 @@ func (t *tables) unknownType(ctx context.Context, env *environment, database que
 	known = append(known, registry.EventTypes()...)
 	slices.Sort(known)
 	return fmt.Sprintf("no event of type %q is pending, in flight or among the last %d that ended; %s", eventType, knownLimit, typesText(slices.Compact(known), eventType)), nil
+}
+
+// unknownLane says that a name is neither a known type nor that of a lane with settings or pending events.
+func (t *tables) unknownLane(ctx context.Context, env *environment, database querier, name string) (string, error) {
+	unknown, err := t.unknownType(ctx, env, database, name)
+	if err != nil || unknown == "" {
+		return "", err
+	}
+	rows, err := database.Query(ctx, statement("known_lane", t.Schema), pgx.StrictNamedArgs{"name": name})
+	if err != nil {
+		return "", err
+	}
+	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(known) > 0 {
+		return "", err
+	}
+	return unknown, nil
+}
+
+// hintLane writes to standard error that a lane is not known, if so.
+func (t *tables) hintLane(ctx context.Context, env *environment, database querier, name string) error {
+	unknown, err := t.unknownLane(ctx, env, database, name)
+	if err == nil && unknown != "" {
+		fmt.Fprintln(env.errs, printable(unknown))
+	}
+	return err
 }
 
 // hintType writes to standard error that a type is not known, if so.

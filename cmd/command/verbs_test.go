@@ -130,7 +130,7 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"a dry run of ids":              {[]string{"events", "cancel", graceID, "--dry-run"}, []string{"--dry-run: goes with filters only", noDatabase}},
 		"a limit of ids":                {[]string{"events", "cancel", graceID, "--limit", "1"}, []string{"--limit: goes with filters only", noDatabase}},
 		"failed events are not overdue": {[]string{"events", "requeue", "--overdue", "0s"}, []string{"unknown flag --overdue"}},
-		"nothing to pause":              {[]string{"pause", ""}, []string{"<type> is required", noDatabase}},
+		"nothing to pause":              {[]string{"pause", ""}, []string{"<lane> is required", noDatabase}},
 		"nothing to prune":              {[]string{"audit", "prune", "--schema", "pg_x"}, []string{"--before is required", noDatabase, badSchema}},
 		"a time to prune before":        {[]string{"audit", "prune", "--before", "now"}, []string{`--before: "now" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`, noDatabase}},
 		"no schema for a trail":         {[]string{"audit", "on", "--schema", "pg_x"}, []string{noDatabase, badSchema}},

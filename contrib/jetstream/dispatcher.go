@@ -73,6 +73,11 @@ type outlet struct {
 	waiting waiting
 }
 
+// Report stores nothing: that an event was published says nothing about its receiver.
+func (o *outlet) Report(context.Context, string, func(almanac.Breaker, time.Time) almanac.Breaker) (almanac.Breaker, error) {
+	return almanac.Breaker{}, errors.ErrUnsupported
+}
+
 // Claim claims at most as many events as the stream has space for.
 func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	room, err := o.space(ctx)
@@ -91,6 +96,12 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 	// be published, so each event gets its own lease.
 	leased, err := o.LeaseEach(ctx, claim.Events, r.Owner, r.Lease)
 	if err != nil {
+		for _, e := range claim.Events { // the caller releases those under its own token
+			if e.LeaseToken != r.Token {
+				_, failed := o.Release(ctx, e.LeaseToken)
+				err = errors.Join(err, failed)
+			}
+		}
 		return almanac.ClaimResult{}, claimedAll{err}
 	}
 	claim.Events, claim.Users = leased.Events, leased.Users

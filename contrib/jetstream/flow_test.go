@@ -460,7 +460,7 @@ func TestAPauseHoldsWhatWaitsInTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	events, _ := s.publish(3)
-	require.NoError(t, s.store.Pause(t.Context(), "PING"))
+	require.NoError(t, s.store.Pause(t.Context(), almanac.Pause{Lane: "PING"}))
 	s.work("ada", accept)
 
 	s.eventually(func() bool {

@@ -101,6 +101,7 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	if err != nil {
 		return almanac.ClaimResult{}, err
 	}
+	held.Failing = true // unknown here: the dispatcher has claimed them
 	ours := make(map[uuid.UUID]bool, len(held.Events))
 	for _, e := range held.Events {
 		ours[e.ID] = true
@@ -153,7 +154,7 @@ func (i *inlet) paused(ctx context.Context, eventType string) bool {
 		}
 		i.pauses.asked = time.Now()
 	}
-	return slices.ContainsFunc(i.pauses.types, func(p almanac.Pause) bool { return p.EventType == eventType })
+	return slices.ContainsFunc(i.pauses.types, func(p almanac.Pause) bool { return p.Lane == eventType })
 }
 
 // keep stores messages for the next claim of their types.

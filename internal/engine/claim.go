@@ -147,6 +147,9 @@ func (c *claimer[T]) sleepUntilDue(ctx, work context.Context) bool {
 			return false
 		}
 		c.looks = 0
+		if wait > 0 { // what the last claim left is not locked, but becomes due later
+			c.empty = 0
+		}
 
 		// Claim half a window before the next item is due. One claim then takes the items
 		// of half a window instead of each item as it enters the window.

@@ -34,6 +34,9 @@ func (c *claimer[T]) once(ctx, work context.Context) {
 			continue
 		}
 		c.looks = 0
+		if wait > 0 {
+			c.empty = 0
+		}
 		finished := !known || c.empty >= onceEmpty
 		switch {
 		case finished && idle:

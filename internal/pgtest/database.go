@@ -241,7 +241,7 @@ SELECT
     ARRAY (
         SELECT relname::text
         FROM pg_class
-        WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning')
+        WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning', 'lane_clock')
         ORDER BY relname = 'users'
     ),
     (

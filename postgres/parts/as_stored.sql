@@ -1,10 +1,10 @@
 -- The end of the statements that store new events in series: :as_stored.
-RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.idempotency_key, s.delivery_payload, s.created_at,
+RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.idempotency_key, s.delivery_payload, s.created_at, s.lane,
         greatest(s.target_timestamp_utc, s.ready_at, CASE WHEN s.detached <> '' THEN s.created_at END) AS available_at
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
     SELECT stored.available_at, stored.event_id, stored.id, stored.event_type,
-        CASE WHEN stored.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END
+        CASE WHEN stored.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END, stored.lane
     FROM stored
 ), named AS (
     INSERT INTO :"schema".keys (idempotency_key)

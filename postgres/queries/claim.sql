@@ -1,6 +1,6 @@
 -- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch.
 --   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit integer
---   @lease interval · @mark timestamptz · @ahead interval (how soon)
+--   @lease interval · @mark timestamptz · @ahead interval (how soon) · @from timestamptz (visits_from of claim_lanes in schema.sql)
 -- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
 -- over. Row locks last until the surrounding transaction ends. The lock is taken in a materialized step, because a plan that
 -- repeats the limited scan would take more than the limit. Every change of a pending event replaces its row in the queue. So the
@@ -10,7 +10,8 @@
 -- that no more rows are locked than taken. More events than the limit are merged, because other claims can have the oldest
 -- locked. See docs/adr/0038-queue-by-type.md.
 -- The mark bounds the scan of the index. Index entries left of the mark are dead, and stay as long as an old transaction is open.
--- A mark in the future is ignored: the clock was set back.
+-- A mark in the future is ignored: the clock was set back. So is one that is
+-- not ten seconds later than the end of a pause of the type, for which events have waited.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
 -- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims nothing:
@@ -21,12 +22,21 @@
 -- ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
 -- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
--- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available. If
--- rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
-WITH asked AS MATERIALIZED (
-    SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone FROM pg_catalog.unnest(:types) AS t (name)
+-- the time that made the events due, even if the clock is set back meanwhile, when the last of the events became available, whether there
+-- are events for claim_lanes.sql, and whether a type has a breaker. If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
+WITH of_type AS MATERIALIZED (
+    SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since
+    FROM pg_catalog.unnest(@types::text[]) AS t (name)
+    LEFT JOIN :"schema".lanes l ON l.name = t.name
+    LEFT JOIN LATERAL (
+        SELECT n.allowed, n.answer_ids FROM :"schema".lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
+    ) b ON true
+), asked AS MATERIALIZED (
+    SELECT o.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone, o.since
+    FROM of_type o
+    WHERE NOT (o.paused OR o.limited)
 ), live AS MATERIALIZED (
-    SELECT a.name, '-infinity' AS since
+    SELECT a.name, a.since
     FROM asked a
     WHERE a.alone
     UNION ALL
@@ -35,7 +45,7 @@ WITH asked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.available_at
         FROM :"schema".queue q
-        WHERE q.event_type = a.name AND :reach
+        WHERE q.event_type = a.name AND q.lane = '' AND q.available_at <= now() + @ahead::interval AND q.available_at >= a.since
         ORDER BY q.available_at, q.event_id
         LIMIT 1
     ) oldest
@@ -43,9 +53,9 @@ WITH asked AS MATERIALIZED (
 ), of_one AS MATERIALIZED (
     SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
     FROM :"schema".queue q
-    WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1)
+    WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1) AND q.lane = ''
         AND q.available_at >= (SELECT min(live.since) FROM live)
-        AND :reach
+        AND q.available_at <= now() + @ahead::interval
         AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
@@ -58,9 +68,9 @@ WITH asked AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT q.ctid AS place, q.available_at, q.event_id
             FROM :"schema".queue q
-            WHERE q.event_type = live.name
+            WHERE q.event_type = live.name AND q.lane = ''
                 AND q.available_at >= live.since
-                AND :reach
+                AND q.available_at <= now() + @ahead::interval
                 AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
             ORDER BY q.available_at, q.event_id
             LIMIT 2 * @limit::bigint + 100
@@ -79,10 +89,8 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM of_one
     UNION ALL
     SELECT * FROM of_several
-), dequeued AS (
-    DELETE FROM :"schema".queue q
-    WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
-    RETURNING q.series_id, q.event_id, q.event_type, q.available_at
+), clock AS MATERIALIZED (
+    SELECT greatest(clock_timestamp(), now()) AS read
 ), claimed AS MATERIALIZED (
     SELECT s.*
     FROM unnest(ARRAY (SELECT due.series_id FROM due), ARRAY (SELECT due.event_id FROM due), ARRAY (SELECT due.event_type FROM due))
@@ -95,10 +103,14 @@ WITH asked AS MATERIALIZED (
         OFFSET 0
     ) s
     ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
+), dequeued AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
+    RETURNING q.series_id, q.event_id, q.event_type, q.available_at
 ), put_right AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
     SELECT greatest(d.available_at, s.target_timestamp_utc, s.ready_at), s.event_id, s.id, s.event_type,
-        CASE WHEN greatest(d.available_at, s.ready_at) > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0)
+        CASE WHEN greatest(d.available_at, s.ready_at) > s.target_timestamp_utc THEN s.target_timestamp_utc END, nullif(s.retry_count, 0), s.lane
     FROM dequeued d
     JOIN :"schema".series s ON s.id = d.series_id AND s.event_id = d.event_id
     WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM due)
@@ -108,8 +120,6 @@ WITH asked AS MATERIALIZED (
             CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
             WHERE held.series_id = s.id AND held.event_id = s.event_id AND held.version = s.version
         )
-), clock AS MATERIALIZED (
-    SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
     INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, program, zone_data)
     SELECT @token::uuid, @owner::text, pg_catalog.array_agg(c.id), pg_catalog.array_agg(c.event_id), pg_catalog.array_agg(c.version),
@@ -118,9 +128,19 @@ WITH asked AS MATERIALIZED (
     FROM claimed c, clock
     HAVING count(*) > 0
 )
-SELECT clock.read, (SELECT max(due.available_at) FROM due), :claimed, :user,
-    CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
+SELECT clock.read, (SELECT max(due.available_at) FROM due), EXISTS (SELECT FROM of_type WHERE of_type.limited)
+        OR EXISTS (
+            SELECT
+            FROM pg_catalog.unnest(@types::text[]) AS t (name)
+            CROSS JOIN LATERAL (
+                SELECT
+                FROM :"schema".visits v
+                WHERE v.scope = '' AND v.event_type = t.name AND v.pass = -1::float8 AND v.at >= coalesce(@from::timestamptz, '-infinity') AND v.at <= now() + least(@ahead::interval, interval '30 seconds')
+                ORDER BY v.at
+                LIMIT 1
+            ) v
+        ), EXISTS (SELECT FROM of_type WHERE of_type.failing),
+    :claimed, :user, CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
 FROM clock
 LEFT JOIN (claimed s JOIN :"schema".users u ON u.id = s.user_id) ON true
-WHERE EXISTS (SELECT FROM due)
 ORDER BY s.target_timestamp_utc, s.event_id

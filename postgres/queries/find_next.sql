@@ -2,7 +2,7 @@
 --   @at timestamptz · @after uuid · @limit integer · the parameters of the specification
 -- :pending is a specification rendered as a condition. If few events lie in the index ranges of the specification, :few_pending is an
 -- array of their ids. Then these events are looked up and sorted. Otherwise the queue is read in its order until the page is full, for
--- each of the types in :waiting_types, because its index begins with the type. OFFSET 0 keeps the planner from reading in another order, and
+-- each lane of each of the types in :waiting_types, because its index begins with type and lane. OFFSET 0 keeps the planner from reading in another order, and
 -- from reading a whole table for a join. Only one of the two ways is executed.
 WITH chosen AS MATERIALIZED (
     SELECT :few_pending AS pending_ids
@@ -21,12 +21,13 @@ FROM (
     (
         SELECT e.*
         FROM pg_catalog.unnest(CASE WHEN (SELECT chosen.pending_ids IS NULL FROM chosen) THEN :waiting_types END) AS t (name)
+        CROSS JOIN LATERAL pg_catalog.unnest(:lanes_of_t) AS of_type (lane)
         CROSS JOIN LATERAL (
             SELECT e.*
             FROM (
                 SELECT q.available_at, q.event_id
                 FROM :"schema".queue q
-                WHERE q.event_type = t.name
+                WHERE q.event_type = t.name AND q.lane = of_type.lane
                     AND (q.available_at, q.event_id) > (@at::timestamptz, @after::uuid)
                 ORDER BY q.available_at, q.event_id
                 OFFSET 0

@@ -1,4 +1,5 @@
--- The types of events that are paused.
-SELECT p.event_type, p.since
-FROM :"schema".pauses p
-ORDER BY p.event_type
+-- The lanes that are paused.
+SELECT l.name, coalesce(l.pause_reason, ''), coalesce(l.pause_author, ''), l.paused_since, l.paused_until
+FROM :"schema".lanes l
+WHERE :paused
+ORDER BY l.name

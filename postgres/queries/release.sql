@@ -33,10 +33,10 @@ WITH held AS MATERIALIZED (
     WHERE q.event_id = ANY (ARRAY (SELECT held.event_id FROM held))
     RETURNING q.event_id
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
     SELECT back.available_at, back.event_id, back.id, back.event_type,
         CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END,
-        nullif(back.retry_count, 0)
+        nullif(back.retry_count, 0), back.lane
     FROM (
         SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc, held.ready_at) AS available_at
         FROM held

@@ -27,10 +27,10 @@ WITH ahead AS MATERIALIZED (
     FROM ahead
     JOIN held ON held.series_id = ahead.id AND held.event_id = ahead.event_id AND held.version = ahead.version
     WHERE s.id = ahead.id
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.ready_at
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.ready_at, s.lane
 )
-INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
 SELECT greatest(released.target_timestamp_utc, released.ready_at), released.event_id, released.id, released.event_type,
-    CASE WHEN released.ready_at > released.target_timestamp_utc THEN released.target_timestamp_utc END
+    CASE WHEN released.ready_at > released.target_timestamp_utc THEN released.target_timestamp_utc END, released.lane
 FROM released
 RETURNING event_id

@@ -10,15 +10,15 @@ WITH stored AS (
         (SELECT e.key_instant FROM :"schema".ended_events e WHERE e.id = n.origin_event), :new_columns
     FROM unnest(@claims::integer[], @errors::text[], :new_arrays) AS n (claim_count, last_error, :new_columns)
     ON CONFLICT (user_id, event_type, name, detached) DO NOTHING
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.lane
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, count(*)
     FROM stored s
     GROUP BY 1, 2, 3
 )
-INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
 SELECT n.available_at, stored.event_id, stored.id, stored.event_type,
-    CASE WHEN n.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END
+    CASE WHEN n.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END, stored.lane
 FROM stored
 JOIN unnest(@event_id::uuid[], @available::timestamptz[]) AS n (event_id, available_at) ON n.event_id = stored.event_id

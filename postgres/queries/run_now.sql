@@ -17,12 +17,12 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1 AND s.claim_count > 0
     RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at,
-        s.target_timestamp_utc, s.retry_count
+        s.target_timestamp_utc, s.retry_count, s.lane
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
     SELECT rescheduled.available_at, rescheduled.event_id, rescheduled.id, rescheduled.event_type,
         CASE WHEN rescheduled.available_at <> rescheduled.target_timestamp_utc THEN rescheduled.target_timestamp_utc END,
-        nullif(rescheduled.retry_count, 0)
+        nullif(rescheduled.retry_count, 0), rescheduled.lane
     FROM rescheduled
 )
 SELECT rescheduled.event_id FROM rescheduled

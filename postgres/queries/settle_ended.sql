@@ -8,7 +8,7 @@
 --   @ended timestamp[]: what clocks in the user's zone show now.
 -- The other arrays have the columns of the successors that newEvent in write.go lists and that differ within a series. NULL means
 -- that there is no successor, or that the column keeps its value: @next_ids uuid[], @keys text[], @units text[], @due timestamptz[],
--- @wall timestamp[], @zones text[], @policies text[], @idempotency_keys text[], @payloads text[] (JSON), @user_versions integer[].
+-- @wall timestamp[], @zones text[], @policies text[], @idempotency_keys text[], @payloads text[] (JSON), @user_versions integer[], @lanes text[].
 -- In @ready timestamptz[], NULL means the instant in @due. In @nominal timestamp[], NULL means the wall time in @wall.
 -- @now timestamptz is the same for all events. The caller has checked the leases. An event that has changed since its claim is left
 -- unchanged. The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole
@@ -23,10 +23,10 @@ WITH n AS MATERIALIZED (
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @tokens::uuid[], @statuses::text[],
         @executed::timestamptz[], @failures::text[], @retries::integer[], @ended::timestamp[], @next_ids::uuid[], @keys::text[],
         @units::text[], @due::timestamptz[], @ready::timestamptz[], @wall::timestamp[], @nominal::timestamp[], @zones::text[], @policies::text[],
-        @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
+        @idempotency_keys::text[], @payloads::text[], @user_versions::integer[], @lanes::text[]
     ) AS n (
         series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, ended_local, next_id, next_key,
-        next_unit, next_due, next_ready, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
+        next_unit, next_due, next_ready, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version, next_lane)
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
@@ -49,6 +49,7 @@ WITH n AS MATERIALIZED (
         key_instant = NULL, ready_at = n.next_ready,
         delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
         user_version = coalesce(n.next_user_version, s.user_version),
+        lane = coalesce(n.next_lane, s.lane),
         last_error = NULL, retry_count = 0, claim_count = 0, crash_count = 0, version = 1,
         created_at = @now::timestamptz, updated_at = @now::timestamptz
     FROM n
@@ -57,7 +58,7 @@ WITH n AS MATERIALIZED (
         AND s.event_id = n.id
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
-    RETURNING n.*, was.name, was.retry_count, was.claim_count, :was.kept
+    RETURNING n.*, was.name, was.retry_count, was.claim_count, :was.kept, coalesce(n.next_lane, was.lane) AS queued_lane
 ), kept AS (
     INSERT INTO :"schema".history (id, status, lease_token, executed_at, failure_reason, retry_count, claim_count, version,
         updated_at, series_name, :kept)
@@ -65,9 +66,9 @@ WITH n AS MATERIALIZED (
         version + 2, @now::timestamptz, name, :kept
     FROM ended
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
     SELECT coalesce(ended.next_ready, ended.next_due), ended.next_id, ended.series_id, ended.event_type,
-        CASE WHEN ended.next_ready IS NOT NULL THEN ended.next_due END
+        CASE WHEN ended.next_ready IS NOT NULL THEN ended.next_due END, ended.queued_lane
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), named AS (

@@ -6,5 +6,5 @@ SELECT t.name, few.n
 FROM pg_catalog.unnest(:queued_types) AS t (name)
 CROSS JOIN LATERAL (
     SELECT count(*) AS n
-    FROM (SELECT FROM :"schema".queue q WHERE q.event_type = t.name ORDER BY q.available_at, q.event_id LIMIT @limit) q
+    FROM (SELECT FROM :"schema".queue q WHERE q.event_type = t.name ORDER BY q.lane, q.available_at, q.event_id LIMIT @limit) q
 ) few

@@ -5,10 +5,11 @@ SELECT floor(extract(epoch FROM due.available_at - @from::timestamptz)::float8 /
 FROM (
     SELECT q.available_at
     FROM pg_catalog.unnest(:queued_types) AS t (name)
+    CROSS JOIN LATERAL pg_catalog.unnest(:lanes_of_t) AS of_type (lane)
     CROSS JOIN LATERAL (
         SELECT q.available_at
         FROM :"schema".queue q
-        WHERE q.event_type = t.name AND q.available_at >= @from AND q.available_at < @until
+        WHERE q.event_type = t.name AND q.lane = of_type.lane AND q.available_at >= @from AND q.available_at < @until
         ORDER BY q.available_at, q.event_id
         LIMIT @limit
     ) q

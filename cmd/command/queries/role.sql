@@ -9,7 +9,9 @@ WITH needs (part, relations, privileges, mark) AS (
         ('worker', 'users', 'SELECT UPDATE DELETE', NULL),
         ('worker', 'zone_marks', 'SELECT INSERT DELETE', NULL),
         ('worker', 'pruning', 'SELECT UPDATE', NULL),
-        ('worker', 'pauses', 'SELECT', NULL),
+        ('worker', 'lanes', 'SELECT', NULL),
+        ('worker', 'lane_states lane_clock', 'SELECT UPDATE', NULL),
+        ('worker', 'visits', 'SELECT INSERT UPDATE DELETE', NULL),
         ('api', 'users', 'SELECT INSERT UPDATE DELETE', 'INSERT'),
         ('api', 'queue keys', 'SELECT INSERT UPDATE DELETE', NULL),
         ('api', 'series unplanned', 'SELECT INSERT UPDATE', NULL),
@@ -29,6 +31,14 @@ WITH needs (part, relations, privileges, mark) AS (
     CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.string_to_array(n.privileges, ' ')) AS p (privilege)
     LEFT JOIN pg_catalog.pg_class c ON c.relname = r.relation
         AND c.relnamespace = (SELECT s.oid FROM pg_catalog.pg_namespace s WHERE s.nspname = @schema::text)
+    UNION ALL
+    SELECT 'worker', f.name, 'EXECUTE', false, coalesce((
+        SELECT bool_or(has_function_privilege(p.oid, 'EXECUTE'::text))
+        FROM pg_catalog.pg_proc p
+        JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace
+        WHERE s.nspname = @schema::text AND p.proname = f.name
+    ), false)
+    FROM pg_catalog.unnest(ARRAY['claim_lanes', 'lane_room', 'step_lane']) AS f (name)
     UNION ALL
     SELECT 'owner', c.relname::text, 'ownership', true, pg_has_role(c.relowner, 'USAGE'::text)
     FROM pg_catalog.pg_class c

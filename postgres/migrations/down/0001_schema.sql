@@ -4,14 +4,19 @@
 -- Loses series
 -- Loses history
 -- Loses keys
--- Loses pauses
+-- Loses lanes
 -- Loses unplanned
 -- Loses audit
 -- Loses outbox
 -- Loses outbox_consumers
 DROP VIEW :"schema".events, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events;
 DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
-    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".audit,
+    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".lanes,
+    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".audit,
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
-    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text);
+    :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text),
+    :"schema".visit_lane(),
+    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz),
+    :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
+    :"schema".lane_room(text, timestamptz, timestamptz, bigint);

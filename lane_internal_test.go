@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -223,4 +225,112 @@ func (s *shop) check(t *rapid.T) {
 			t.Fatalf("available at %v, and the mark is at %v", e.available, s.mark.at)
 		}
 	}
+}
+
+// answered returns the breaker after answers to other events each, claimed now, one report each: true is a success.
+func (b Breaker) answered(now time.Time, answers ...bool) Breaker {
+	for _, ok := range answers {
+		b = b.after([]Answer{{EventID: uuid.New(), ClaimedAt: now, Failed: !ok}}, now, 0)
+	}
+	return b
+}
+
+func TestABreakerOpensAfterFailures(t *testing.T) {
+	t.Parallel()
+	same := uuid.New()
+	alternating := make([]bool, leastAnswers) // begins with a failure
+	for i := range alternating {
+		alternating[i] = i%2 > 0
+	}
+	for name, tt := range map[string]struct {
+		is   Breaker
+		open bool
+	}{
+		"four in a row":           {Breaker{}.answered(at(0), false, false, false, false), false},
+		"five in a row":           {Breaker{}.answered(at(0), false, false, false, false, false), true},
+		"five, with a success":    {Breaker{}.answered(at(0), false, false, true, false, false, false), false},
+		"half of twenty":          {Breaker{}.answered(at(0), append(alternating, false)...), true},
+		"half of nineteen":        {Breaker{}.answered(at(0), alternating[1:19]...), false},
+		"half of twenty too long": {Breaker{}.answered(at(0), alternating[1:]...).answered(at(61), false), false},
+		"one event five times": {func() (b Breaker) {
+			for range failuresInRow {
+				b = b.after([]Answer{{EventID: same, ClaimedAt: at(0), Failed: true}}, at(0), 0)
+			}
+			return b
+		}(), false},
+		"a receiver that asks for a rest": {Breaker{}.after([]Answer{{EventID: same, ClaimedAt: at(0), Failed: true, Busy: time.Minute}}, at(0), 0), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.open, tt.is.Allowed == 1, "%+v", tt.is)
+			require.Equal(t, tt.open, tt.is.RetryAt.After(at(0)))
+		})
+	}
+}
+
+func TestABreakerIsForgottenAfterSuccesses(t *testing.T) {
+	t.Parallel()
+	b := Breaker{}.answered(at(0), false)
+	require.Len(t, b.Answers, 1)
+	b = b.answered(at(1), true, true, true, true)
+	require.Len(t, b.Answers, 5)
+	require.Zero(t, b.answered(at(61), true))
+	require.Len(t, Breaker{}.answered(at(0), make([]bool, 4)...).answered(at(0), slices.Repeat([]bool{true}, 200)...).Answers, 0)
+}
+
+func TestAnOpenBreakerWaitsTwiceAsLongEachTime(t *testing.T) {
+	t.Parallel()
+	b := Breaker{}.answered(at(0), false, false, false, false, false)
+	now := at(0)
+	for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		require.Equal(t, now.Add(wait*time.Second), b.RetryAt)
+		require.Equal(t, b, b.answered(b.RetryAt.Add(-time.Second), true, false), "what was in flight before says nothing")
+		now = b.RetryAt
+		b = b.answered(now, false)
+	}
+	require.Equal(t, at(0), b.OpenedAt)
+	require.Equal(t, 8, b.Failures)
+	busy := func(d time.Duration) Breaker {
+		return b.after([]Answer{{EventID: uuid.New(), ClaimedAt: b.RetryAt, Failed: true, Busy: d}}, b.RetryAt, 0)
+	}
+	require.Equal(t, b.RetryAt.Add(time.Minute), busy(time.Minute).RetryAt)
+	require.Equal(t, b.RetryAt.Add(time.Hour), busy(24*time.Hour).RetryAt)
+	require.Equal(t, 8, busy(time.Minute).Failures)
+}
+
+func TestABreakerClosesInSteps(t *testing.T) {
+	t.Parallel()
+	open := Breaker{}.answered(at(0), false, false, false, false, false)
+	b := open.answered(at(5), true)
+	for allowed := 2; allowed <= mostAllowed; allowed *= 2 {
+		require.Equal(t, allowed, b.Allowed)
+		require.Equal(t, b.Allowed, b.answered(at(5), slices.Repeat([]bool{true}, allowed-1)...).Allowed, "too few")
+		require.Equal(t, 1, b.answered(at(5), make([]bool, min((allowed+2)/3, failuresInRow))...).Allowed, "a third has failed, or five in a row")
+		next := b.answered(at(65), true)
+		require.True(t, next.Allowed == 2*allowed || next.Allowed == 0, "a minute later")
+		b = b.answered(at(5), slices.Repeat([]bool{true}, allowed)...)
+	}
+	require.Zero(t, b)
+}
+
+// An event that its receiver never accepts uses up its attempts, so it cannot keep a breaker open.
+func TestAFailureThatReopensABreakerResetsItsWait(t *testing.T) {
+	t.Parallel()
+	b := Breaker{}.answered(at(0), false, false, false, false, false)
+	for range 5 {
+		b = b.answered(b.RetryAt, false)
+	}
+	require.Equal(t, 5, b.Failures)
+	now := b.RetryAt
+	b = b.answered(now, true)
+	require.Equal(t, 2, b.Allowed)
+	b = b.answered(now, false)
+	require.Equal(t, 1, b.Allowed)
+	require.Equal(t, now.Add(10*time.Second), b.RetryAt)
+}
+
+func TestABreakerSurvivesAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	b := Breaker{}.answered(at(24*3600), false, false, false, false, false)
+	require.Equal(t, 2, b.answered(at(0), true).Allowed)
 }

@@ -1,0 +1,326 @@
+package almanactest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
+)
+
+// lane is a lane with limits.
+type lane struct {
+	almanac.Lane
+	full time.Time // when all tokens of the rate are there again
+	day  time.Time // of the last claim, by UTC
+	used int       // how many events have started on it
+	slot int64     // the five minutes of the last claim, counted from 1970
+	hour [12]int   // how many events have started in them, and in those before
+}
+
+// lanes is what a repository has of lanes.
+type lanes struct {
+	pauses   map[string]almanac.Pause   // the last one of each event type; without its beginning if the type was resumed
+	limits   map[string]lane            // by name
+	breakers map[string]almanac.Breaker // by name
+	passes   map[string]float64         // how much of their room lanes have had, divided by their weights
+	claims   int                        // beside lanes with limits
+}
+
+// tokens returns how long n tokens take.
+func (l lane) tokens(n float64) time.Duration {
+	if l.Rate == 0 {
+		return 0
+	}
+	return time.Duration(min(math.Ceil(n/l.Rate*1e6), 1e15)) * time.Microsecond
+}
+
+// upperOf returns the name of the lane that a lane is in, or its own if it is in none.
+func upperOf(name string) string {
+	upper, _, _ := strings.Cut(name, "/")
+	return upper
+}
+
+// lanesOf returns the names of the lanes of an event: its own, and the one that it is in.
+func lanesOf(e almanac.Event) []string {
+	switch upper := upperOf(e.Lane); {
+	case e.Lane == "":
+		return []string{e.Type}
+	case upper != e.Lane:
+		return []string{e.Lane, upper}
+	}
+	return []string{e.Lane}
+}
+
+// ofLanes reports whether an event is of a lane with limits, with a breaker that is not closed, or with a name.
+func (s *state) ofLanes(e almanac.Event) bool {
+	_, limited := s.limits[e.Type]
+	return limited || s.breakers[e.Type].Allowed > 0 || e.Lane != ""
+}
+
+// room returns how many events of a lane may start now.
+func (s *state) room(name string, now time.Time) int {
+	room := math.MaxInt32
+	if s.paused(name, now) {
+		return 0
+	}
+	l := s.limits[name]
+	if l.Rate > 0 {
+		room = int(math.Floor(float64(l.Burst) - l.Rate*max(0, l.full.Sub(now).Seconds())))
+	}
+	if l.Places > 0 {
+		room = min(room, l.Places-s.inFlight(name, time.Time{}))
+	}
+	if l.Daily > 0 {
+		room = min(room, l.Daily-l.today(now))
+	}
+	if b := s.breakers[name]; b.RetryAt.After(now) && !b.RetryAt.After(now.Add(61*time.Minute)) {
+		return 0
+	} else if b.Allowed > 0 {
+		room = min(room, b.Allowed-s.inFlight(name, b.OpenedAt))
+	}
+	return max(0, room)
+}
+
+// dayOf is the beginning of a day by UTC.
+func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// today returns how many events have started on the day.
+func (l lane) today(now time.Time) int {
+	if ahead := l.day.Sub(dayOf(now)); ahead < 0 || ahead > 24*time.Hour { // the clock was set
+		return 0
+	}
+	return l.used
+}
+
+// lastHour returns how many events have started in each five minutes, the present ones first.
+func (l lane) lastHour(now time.Time) (slot int64, hour [12]int) {
+	slot = now.Unix() / 300
+	if passed := slot - l.slot; 0 <= passed && passed < 12 { // or the clock was set
+		copy(hour[passed:], l.hour[:])
+	}
+	return slot, hour
+}
+
+// inFlight counts the events of a lane that were claimed at a time or later and are in flight.
+func (s *state) inFlight(name string, since time.Time) (n int) {
+	for _, e := range s.events {
+		if e.Status == almanac.Processing && slices.Contains(lanesOf(e), name) && !e.UpdatedAt.Before(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// readyAt returns when the lanes of an event have room for a tenth of a second, or half of their bursts, or may have a place.
+func (s *state) readyAt(e almanac.Event, now time.Time) time.Time {
+	ready := now
+	later := func(at time.Time) {
+		if at.After(ready) {
+			ready = at
+		}
+	}
+	for _, name := range lanesOf(e) {
+		l := s.limits[name]
+		if l.Rate > 0 {
+			enough := max(1, min(float64(l.Burst)/2, l.Rate/10))
+			later(l.full.Add(-l.tokens(float64(l.Burst) - enough)))
+		}
+		if l.Daily > 0 && l.today(now) >= l.Daily {
+			later(dayOf(now).Add(24 * time.Hour))
+		}
+		b := s.breakers[name]
+		later(b.RetryAt)
+		if l.Places > 0 && s.inFlight(name, time.Time{}) >= l.Places || b.Allowed > 0 && s.inFlight(name, b.OpenedAt) >= b.Allowed {
+			later(now.Add(500 * time.Millisecond))
+		}
+		switch end := s.pauses[name].Until; {
+		case !s.paused(name, now):
+		case end.IsZero():
+			later(now.AddDate(1, 0, 0))
+		default:
+			later(end)
+		}
+	}
+	return ready
+}
+
+// turn is an event that waits, with what decides whose turn it is.
+type turn struct {
+	almanac.Event
+	pass float64
+	rank int // among the events of lanes in one lane
+}
+
+// admitted returns those of the events that their lanes have room for, and takes the tokens. The events are of
+// lanes with limits or names, in the order in which they became available. The room of a lane is shared among
+// the lanes in it: the next event is that of the lane with the least pass, which is how much it has had. A new lane begins
+// with the pass whose turn it is.
+//
+// If the clock was set back, a bucket is full no later than if it were emptied now, with the longest look-ahead.
+func (s *state) admitted(events []almanac.Event, limit int, now time.Time, longest time.Duration) []almanac.Event {
+	for name, l := range s.limits {
+		if empty := now.Add(longest + l.tokens(float64(l.Burst))); l.full.After(empty) {
+			l.full = empty
+			set(&s.undo, s.limits, name, l)
+		}
+	}
+	turns := s.turns(events)
+	room, taken := make(map[string]int), make(map[string][]almanac.Event)
+	var admitted []almanac.Event
+	for _, t := range turns {
+		names := lanesOf(t.Event)
+		full := slices.ContainsFunc(names, func(name string) bool {
+			if _, known := room[name]; !known {
+				room[name] = s.room(name, now)
+			}
+			return room[name] == 0
+		})
+		if full || len(admitted) == limit {
+			continue
+		}
+		for _, name := range names {
+			room[name]--
+			taken[name] = append(taken[name], t.Event)
+		}
+		set(&s.undo, s.passes, turnIn(names[0]), max(t.pass, s.passes[turnIn(names[0])]))
+		set(&s.undo, s.passes, names[0], t.pass+1/float64(max(1, s.limits[names[0]].Weight)))
+		admitted = append(admitted, t.Event)
+	}
+	for name, of := range taken {
+		s.take(name, of, now)
+	}
+	return admitted
+}
+
+// turnIn is the key of the pass whose turn it is among the lanes that are in the same one.
+func turnIn(name string) string { return upperOf(name) + "/" }
+
+// turns returns events in the order of their turns.
+func (s *state) turns(events []almanac.Event) (turns []turn) {
+	of := make(map[string]int)
+	for _, e := range events {
+		name := lanesOf(e)[0]
+		pass := max(s.passes[name], s.passes[turnIn(name)]) + float64(of[name])/float64(max(1, s.limits[name].Weight))
+		of[name]++
+		turns = append(turns, turn{Event: e, pass: pass})
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.pass, b.pass) })
+	ranks := make(map[string]int)
+	for i := range turns {
+		upper := upperOf(lanesOf(turns[i].Event)[0])
+		turns[i].rank = ranks[upper]
+		ranks[upper]++
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Or(cmp.Compare(a.rank, b.rank), a.AvailableAt.Compare(b.AvailableAt)) })
+	return turns
+}
+
+// take takes the tokens of events from a lane, as if each had taken its token at its instant.
+func (s *state) take(name string, events []almanac.Event, now time.Time) {
+	l, limited := s.limits[name]
+	if !limited {
+		return
+	}
+	slices.SortFunc(events, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+	full := l.full
+	if full.Before(now) {
+		full = now
+	}
+	for i, e := range events {
+		if paced := e.AvailableAt.Add(-l.tokens(float64(i))); paced.After(full) {
+			full = paced
+		}
+	}
+	l.full = full.Add(l.tokens(float64(len(events))))
+	l.used = l.today(now) + len(events)
+	l.day = dayOf(now)
+	l.slot, l.hour = l.lastHour(now)
+	l.hour[0] += len(events)
+	set(&s.undo, s.limits, name, l)
+}
+
+// PutLane stores the limits of a lane.
+func (r *Repository) PutLane(ctx context.Context, l almanac.Lane) error {
+	return r.transact(ctx, func(now time.Time) error {
+		if l == (almanac.Lane{Name: l.Name}) {
+			remove(&r.undo, r.limits, l.Name)
+			return nil
+		}
+		if r.limits[l.Name].Lane == l {
+			return nil
+		}
+		one := r.limits[l.Name]
+		one.Lane = l
+		one.full = now.Add(one.tokens(float64(l.Burst)))
+		set(&r.undo, r.limits, l.Name, one)
+		return nil
+	})
+}
+
+// Report changes the breaker of a lane.
+func (r *Repository) Report(ctx context.Context, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (is almanac.Breaker, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		if is = change(r.breakers[lane], now); is.Allowed == 0 && is.Answers == nil {
+			remove(&r.undo, r.breakers, lane)
+		} else {
+			set(&r.undo, r.breakers, lane, is)
+		}
+		return nil
+	})
+	return is, err
+}
+
+// Lanes returns the lanes with limits or a weight, in the order of their names.
+func (r *Repository) Lanes(ctx context.Context) (lanes []almanac.Lane, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		for _, name := range slices.Sorted(maps.Keys(r.limits)) {
+			lanes = append(lanes, r.limits[name].Lane)
+		}
+		return nil
+	})
+	return lanes, err
+}
+
+// LaneLoads returns the lanes that have limits or a weight, or whose receiver fails, with what waits for them.
+func (r *Repository) LaneLoads(ctx context.Context) (loads []ops.LaneLoad, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		names := slices.AppendSeq(slices.Collect(maps.Keys(r.limits)), maps.Keys(r.breakers))
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			l, limited := r.limits[name]
+			load := ops.LaneLoad{Lane: l.Lane, Breaker: r.breakers[name]}
+			if load.Breaker.Answers = nil; !limited && load.Breaker.Allowed == 0 {
+				continue
+			}
+			load.Name = name
+			_, load.Started = l.lastHour(now)
+			for _, e := range r.events {
+				if slices.Contains(lanesOf(e), name) && e.Status == almanac.Pending && !e.AvailableAt.After(now) {
+					load.Waiting.N++
+					if load.Oldest.IsZero() || e.AvailableAt.Before(load.Oldest) {
+						load.Oldest = e.AvailableAt
+					}
+				}
+			}
+			if l.Places > 0 {
+				load.InFlight = r.inFlight(name, time.Time{})
+			} else if load.Breaker.Allowed > 0 {
+				load.InFlight = r.inFlight(name, load.Breaker.OpenedAt)
+			}
+			if l.Rate > 0 {
+				if ready := l.full.Add(-l.tokens(float64(l.Burst - 1))); ready.After(now) {
+					load.ReadyAt = ready
+				}
+			}
+			loads = append(loads, load)
+		}
+		return nil
+	})
+	return loads, err
+}

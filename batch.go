@@ -1,0 +1,157 @@
+package almanac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// BatchDeliverer delivers several events in one call, such as in one request. See [Batched]. The contract is that
+// of [Deliverer], for each event.
+type BatchDeliverer interface {
+	// DeliverBatch makes one attempt at each event and returns their errors, in the order of the batch: nil
+	// for an event that the receiver accepted. It must return when ctx is done. The events are of one lane.
+	// Any other number of errors fails all attempts.
+	DeliverBatch(ctx context.Context, batch []Delivery) []error
+}
+
+// Batched returns a Deliverer that delivers up to most events of a lane in one call of d. A batch takes the events
+// that start within a millisecond of its first one, which is the longest delay of an event. most must be positive. A
+// batch cannot be larger than the number of workers (see [WithWorkers]), since each event has one. Each
+// event keeps its key, its attempts, its lease and its place in its lane, and has an outcome of its own.
+//
+// The context of the call ends when the first event times out, or when all events are cancelled. An event whose
+// lease is lost meanwhile may still be delivered. If all events of a call fail, the call counts as one failure for
+// the [Breaker] of the lane.
+func Batched(d BatchDeliverer, most int) Deliverer {
+	if most < 1 {
+		panic(fmt.Sprintf("almanac: batches of at most %d events", most))
+	}
+	return &batches{deliverer: d, most: most, waiting: make(map[string]*batchCall)}
+}
+
+// batchLinger is how long a batch waits for events that start with its first one.
+const batchLinger = time.Millisecond
+
+// batches collects deliveries into batches.
+type batches struct {
+	deliverer BatchDeliverer
+	most      int
+	mu        sync.Mutex
+	waiting   map[string]*batchCall // by lane: those that have not begun
+}
+
+// batchCall is one call. Its fields are guarded by the mutex of its batches until it begins.
+type batchCall struct {
+	of    []Delivery
+	under []context.Context
+	errs  []error
+	ended chan struct{}
+}
+
+// Deliver adds an event to the batch of its lane, or begins one, and waits for its end.
+func (b *batches) Deliver(ctx context.Context, d Delivery) error {
+	lane := d.Event.Lane
+	if lane == "" {
+		lane = d.Event.Type
+	}
+	b.mu.Lock()
+	mine := b.waiting[lane]
+	if mine == nil {
+		mine = &batchCall{ended: make(chan struct{})}
+		b.waiting[lane] = mine
+		go b.begin(lane, mine)
+	}
+	i := len(mine.of)
+	mine.of, mine.under = append(mine.of, d), append(mine.under, ctx)
+	if len(mine.of) == b.most {
+		delete(b.waiting, lane) // the next event begins another one
+	}
+	b.mu.Unlock()
+	<-mine.ended
+	return mine.errs[i]
+}
+
+// begin makes the call of a batch after its linger.
+func (b *batches) begin(lane string, mine *batchCall) {
+	defer close(mine.ended)
+	defer func() {
+		if cause := recover(); cause != nil {
+			mine.fail(fmt.Errorf("almanac: the delivery of a batch panicked: %v", cause))
+		} else if mine.errs == nil {
+			mine.fail(errors.New("almanac: the delivery of a batch ended its goroutine"))
+		}
+		mine.together()
+	}()
+	time.Sleep(batchLinger)
+	b.mu.Lock()
+	if b.waiting[lane] == mine {
+		delete(b.waiting, lane)
+	}
+	b.mu.Unlock()
+	ctx, cancel := mine.context()
+	defer cancel()
+	errs := b.deliverer.DeliverBatch(ctx, mine.of)
+	if len(errs) != len(mine.of) {
+		mine.fail(fmt.Errorf("almanac: %d outcomes of a batch of %d events", len(errs), len(mine.of)))
+		return
+	}
+	mine.errs = slices.Clone(errs)
+}
+
+// context returns the context of a call: with the values of the first event, until the first deadline, or until
+// all events are cancelled.
+func (m *batchCall) context() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(m.under[0]))
+	var mu sync.Mutex
+	left, stops := len(m.under), make([]func() bool, len(m.under))
+	for i, one := range m.under {
+		stops[i] = context.AfterFunc(one, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 || one.Err() == context.DeadlineExceeded {
+				cancel(context.Cause(one))
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// fail gives all events an error.
+func (m *batchCall) fail(err error) {
+	m.errs = make([]error, len(m.of))
+	for i := range m.errs {
+		m.errs[i] = err
+	}
+}
+
+// together marks the errors of a call of which all events failed.
+func (m *batchCall) together() {
+	for _, err := range m.errs {
+		if err == nil {
+			return
+		}
+	}
+	id := m.of[0].Event.ID // a repeated attempt at one event is the same
+	for i, err := range m.errs {
+		m.errs[i] = &batchError{err, id}
+	}
+}
+
+// batchError is the error of an event of a batch that failed as a whole.
+type batchError struct {
+	error
+	batch uuid.UUID
+}
+
+func (e *batchError) Unwrap() error { return e.error }

@@ -1,0 +1,53 @@
+package command
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLimitsAreStoredListedAndRemoved(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	run := func(args ...string) result {
+		return almanacAt(t, today, append(args, "--database-url", c.url)...)
+	}
+	require.Equal(t, result{exitOK, "no lane has limits, and no receiver fails\n", ""}, run("lanes"))
+	require.Equal(t, result{exitOK, "C: at most 50 starts a second, 10 at once\n", ""}, run("lane", "C", "--rate", "50"))
+	require.Equal(t, result{exitOK, "A: at most 0.2 starts a second, 5 at once, at most 8 in flight\n", ""}, run("lane", "A", "--rate", "0.2", "--burst", "5", "--places", "8"))
+	require.JSONEq(t, `{"name": "B", "places": 3}`, run("lane", "B", "--places", "3", "--json").out)
+	require.Equal(t, result{exitOK, "crm/tenant-7: weight 3\n", ""}, run("lane", "crm/tenant-7", "--weight", "3", "--force"))
+
+	require.Regexp(t, `^LANE +RATE +BURST +PLACES +DAILY +WEIGHT +WAITING +IN FLIGHT +LAST STARTS +FAILING SINCE +RETRIED AT\nA +0\.2 +5 +8 +0 +0\nB +3 +0 +0\nC +50 +10 +1 +\S+Z\ncrm/tenant-7 +3 +0\n$`, run("lanes").out)
+	require.Regexp(t, `^lane,rate,burst,places,daily,weight,waiting,in_flight,last_starts,failing_since,retry_at\nA,0\.2,5,8,,,0,0,,,\nB,,,3,,,0,0,,,\nC,50,10,,,,1,,\S+Z,,\ncrm/tenant-7,,,,,3,0,,,,\n$`, run("lanes", "--csv").out)
+	var lanes []laneReport
+	require.NoError(t, json.Unmarshal([]byte(run("lanes", "--json").out), &lanes))
+	require.Len(t, lanes, 4)
+	require.Equal(t, "1", *lanes[2].Waiting, "it is overdue")
+
+	require.Equal(t, result{exitOK, "A has no limits\n", ""}, run("lane", "A", "--no-limit"))
+	require.NotContains(t, run("lanes").out, "\nA ")
+}
+
+func TestLimitsThatCannotBeAreMisuse(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	run := func(args ...string) result {
+		return almanacAt(t, today, append(append([]string{"lane"}, args...), "--database-url", c.url)...)
+	}
+	checkMisuse(t, run("C", "--rate", "many", "--burst", "1.5", "--places", "-1"), `--rate: "many" is not a number`,
+		`--burst: "1.5" is not a number from 0 to 1000000`, `--places: "-1" is not a number from 0 to 10000`)
+	checkMisuse(t, run("C", "--rate", "NaN"), "invalid input: rate is NaN, and not between 0.000001 and 1000000")
+	for _, args := range [][]string{{"C"}, {"C", "--rate", "1", "--no-limit"}, {"crm/a", "--weight", "2", "--no-limit"}} {
+		checkMisuse(t, run(args...), "either --rate, --places, --daily or --weight, or --no-limit is required")
+	}
+	checkMisuse(t, run("C", "--weight", "2"), "invalid input: weight is 2 of a lane that is in none")
+	checkMisuse(t, run(strings.Repeat("x", 51)+"/", "--places", "2"), `invalid input: name has a slash that is not between the name of a lane and that of a lane in it, such as "crm/tenant-7"`)
+
+	r := run("c", "--rate", "1")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, `(did you mean "C"?); --force limits it nevertheless`)
+	require.Equal(t, result{exitOK, "c: at most 1 starts a second, 1 at once\n", ""}, run("c", "--rate", "1", "--force"))
+}

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// withLimited adds events of lanes with limits to a claim. If that fails, the claim stays as it is unless it is empty.
+func (s *Store) withLimited(ctx context.Context, claim almanac.ClaimResult, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	limited, asked, err := s.claimLimited(ctx, r)
+	if len(limited.Events) == 0 {
+		if err != nil && len(claim.Events) > 0 {
+			s.earlier.limited.Store(&err)
+			err = nil
+		}
+		return claim, err
+	}
+	if claim.At.IsZero() {
+		claim.At, claim.Users = limited.At, limited.Users
+	} else {
+		maps.Copy(claim.Users, limited.Users)
+	}
+	claim.Placed, claim.Failing = limited.Placed, claim.Failing || limited.Failing
+	claim.Limited = make(map[uuid.UUID]time.Time, len(limited.Events))
+	for _, e := range limited.Events {
+		claim.Limited[e.ID] = asked
+	}
+	claim.Events = append(claim.Events, limited.Events...)
+	slices.SortFunc(claim.Events, func(a, b almanac.Event) int {
+		return cmp.Or(a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return claim, nil
+}
+
+// addMissingVisits adds the visits of lanes that they lack: see schema.sql.
+func (s *Store) addMissingVisits(ctx context.Context) error {
+	return s.transact(ctx, "add missing visits", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements.MissingVisits)
+		return err
+	})
+}
+
+// clock is the database's clock, as an answer had it.
+type clock struct {
+	read  time.Time
+	asked time.Time // before that, by the monotonic clock of this process
+}
+
+// mostLooks is how many lanes a claim looks at, at most.
+const mostLooks = 100
+
+// visits is what a claim has left of the visits of lanes.
+type visits struct {
+	from     time.Time // no visit that was due before that
+	searched time.Time // when a claim last looked for all, by the monotonic clock of this process
+}
+
+// visitsMargin is how far visits may be before the clock when another process adds them.
+const visitsMargin = 200 * time.Millisecond
+
+// followed notes that a claim that began at a time has followed the visits from a time on, or all, and what it has left.
+func (s *Store) followed(from *time.Time, began, left time.Time) {
+	searched := began
+	if v := s.earlier.visits.Load(); v != nil && from != nil {
+		searched = v.searched
+	}
+	s.earlier.visits.Store(&visits{left, searched})
+}
+
+// visitsFrom returns where a search for visits begins, or nil for the beginning: every second, and if the search for
+// events begins there.
+func (s *Store) visitsFrom(mark time.Time) *time.Time {
+	v := s.earlier.visits.Load()
+	if v == nil || mark.IsZero() || time.Since(v.searched) > time.Second {
+		return nil
+	}
+	return &v.from
+}
+
+// claimLimited claims events of lanes with limits or names, under a token of its own. It returns a time before their admission, too.
+func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, asked time.Time, err error) {
+	r.Token = uuid.New()
+	var now clock
+	var from *time.Time
+	var left time.Time
+	args := func(began time.Time) pgx.StrictNamedArgs {
+		asked, now.asked = began, began
+		args := claimArgs(r)
+		from = s.visitsFrom(r.Mark)
+		args["read"], args["elapsed"], args["looks"], args["from"] = nil, nil, min(mostLooks, r.Limit), from
+		if was := s.earlier.clock.Load(); was != nil {
+			args["read"], args["elapsed"] = was.read, time.Since(was.asked)
+		}
+		return args
+	}
+	events, placed, failing := 0, false, false
+	for removed, calls := 1, 0; removed > 0 && events == 0 && calls < mostClaims && err == nil; calls++ {
+		err = s.transactOne(ctx, "claim from lanes", s.statements.ClaimLanes, args, func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&removed, &events, &placed, &failing, &now.read, &left}, func() error { return nil })
+			return err
+		})
+		if err == nil {
+			s.earlier.clock.Store(&clock{now.read, now.asked})
+			s.followed(from, asked, left)
+		}
+	}
+	if err == nil && events > 0 {
+		err = s.do(ctx, "read a claim", func(ctx context.Context, db DB) error {
+			rows, err := query(ctx, db, s.statements.Claimed, pgx.StrictNamedArgs{"token": r.Token})
+			if err == nil {
+				claim, _, err = s.claimed(rows, r)
+				claim.Placed, claim.Failing = placed, failing
+			}
+			return err
+		})
+	}
+	if err == nil {
+		return claim, asked, nil
+	}
+	var certain interface{ SafeToRetry() bool }
+	if events > 0 || !errors.As(err, &certain) || !certain.SafeToRetry() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, failed := s.Release(ctx, r.Token) // or else the lease expires
+		err = errors.Join(err, failed)
+	}
+	return almanac.ClaimResult{}, asked, err
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
+)
+
+// PutLane stores the limits of a lane, and notifies other processes unless the store has [PollOnly]. It waits
+// for claims from the lane.
+func (s *Store) PutLane(ctx context.Context, l almanac.Lane) error {
+	return s.transact(ctx, "store a lane", func(ctx context.Context, tx pgx.Tx) error {
+		name := pgx.StrictNamedArgs{"name": l.Name}
+		var err error
+		if l == (almanac.Lane{Name: l.Name}) {
+			_, err = tx.Exec(ctx, s.statements.RemoveLane, name)
+		} else {
+			args := pgx.StrictNamedArgs{"name": l.Name, "rate": orNull(l.Rate), "burst": orNull(l.Burst), "places": orNull(l.Places), "daily": orNull(l.Daily), "weight": orNull(l.Weight)}
+			changed, failed := all(ctx, tx, s.statements.PutLane, args, pgx.RowTo[string])
+			if failed != nil || len(changed) == 0 {
+				return failed
+			}
+			if _, err = tx.Exec(ctx, s.statements.LockLane, name); err == nil {
+				_, err = tx.Exec(ctx, s.statements.ResetLane, name)
+			}
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, s.statements.VisitAgain, name)
+		}
+		if err == nil && !s.pollOnly {
+			_, err = tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
+		}
+		return err
+	})
+}
+
+// orNull returns nil for the zero value.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+// Lanes returns the lanes with limits or a weight, in the order of their names.
+func (s *Store) Lanes(ctx context.Context) ([]almanac.Lane, error) {
+	var lanes []almanac.Lane
+	err := s.do(ctx, "find lanes", func(ctx context.Context, db DB) (err error) {
+		lanes, err = all(ctx, db, s.statements.Lanes, nil, pgx.RowToStructByPos[almanac.Lane])
+		return err
+	})
+	return lanes, err
+}
+
+// Report changes the breaker of a lane, and returns it as it is then. It waits for claims from the lane.
+func (s *Store) Report(ctx context.Context, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (is almanac.Breaker, err error) {
+	err = s.transact(ctx, "report to a breaker", func(ctx context.Context, tx pgx.Tx) error {
+		for locked := false; ; {
+			var now time.Time
+			var step *int64
+			was, err := one(ctx, tx, s.statements.Breaker, pgx.StrictNamedArgs{"lane": lane}, func(row pgx.CollectableRow) (almanac.Breaker, error) {
+				return scanBreaker(row, &now, &step)
+			})
+			if err != nil {
+				return err
+			}
+			if step == nil && !locked { // another transaction may begin the state
+				if _, err := tx.Exec(ctx, s.statements.LockLane, pgx.StrictNamedArgs{"name": lane}); err != nil {
+					return err
+				}
+				locked = true
+				continue
+			}
+			if is = change(was, now.UTC()); step == nil && is.Allowed == 0 && is.Answers == nil {
+				return nil
+			}
+			stored, err := one(ctx, tx, s.statements.PutBreaker, breakerArgs(lane, step, is), pgx.RowTo[int64])
+			if err != nil || stored > 0 {
+				return err
+			}
+		}
+	})
+	return is, err
+}
+
+func scanBreaker(row pgx.CollectableRow, now *time.Time, step **int64) (b almanac.Breaker, err error) {
+	var allowed, failures *int
+	var retry, opened *time.Time
+	var ids pgtype.FlatArray[uuid.UUID]
+	var at []time.Time
+	var failed []bool
+	if err := row.Scan(now, step, &allowed, &retry, &opened, &failures, rawIDs{&ids}, &at, &failed); err != nil {
+		return b, err
+	}
+	if allowed != nil {
+		b = almanac.Breaker{Allowed: *allowed, RetryAt: retry.UTC(), OpenedAt: opened.UTC(), Failures: *failures}
+	}
+	for i, id := range ids {
+		b.Answers = append(b.Answers, almanac.Answer{EventID: id, ClaimedAt: at[i].UTC(), Failed: failed[i]})
+	}
+	return b, nil
+}
+
+func breakerArgs(lane string, step *int64, b almanac.Breaker) pgx.StrictNamedArgs {
+	args := pgx.StrictNamedArgs{
+		"lane": lane, "step": step, "allowed": orNull(b.Allowed), "retry_at": timeOrNull(b.RetryAt), "opened_at": timeOrNull(b.OpenedAt), "failures": b.Failures,
+		"answer_ids": nil, "answers_at": nil, "answers_fail": nil,
+	}
+	if len(b.Answers) > 0 {
+		args["answer_ids"] = uuids(column(b.Answers, func(a almanac.Answer) uuid.UUID { return a.EventID }))
+		args["answers_at"] = column(b.Answers, func(a almanac.Answer) time.Time { return a.ClaimedAt })
+		args["answers_fail"] = column(b.Answers, func(a almanac.Answer) bool { return a.Failed })
+	}
+	return args
+}
+
+// laneWaiting is how many events of a lane LaneLoads counts.
+const laneWaiting = 10_000
+
+// LaneLoads returns the lanes that have limits or a weight, or whose receiver fails, with what waits for them.
+func (s *Store) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
+	var loads []ops.LaneLoad
+	err := s.do(ctx, "find what waits for lanes", func(ctx context.Context, db DB) (err error) {
+		loads, err = all(ctx, db, s.statements.LaneLoads, pgx.StrictNamedArgs{"limit": laneWaiting + 1}, func(row pgx.CollectableRow) (l ops.LaneLoad, err error) {
+			var oldest, ready, retry, opened *time.Time
+			var allowed, failures *int
+			var started []int
+			err = row.Scan(&l.Name, &l.Rate, &l.Burst, &l.Places, &l.Daily, &l.Weight, &l.Waiting.N, &oldest, &l.InFlight, &ready, &allowed, &retry, &opened, &failures, &started)
+			copy(l.Started[:], started)
+			if allowed != nil {
+				l.Breaker = almanac.Breaker{Allowed: *allowed, RetryAt: retry.UTC(), OpenedAt: opened.UTC(), Failures: *failures}
+			}
+			if oldest != nil {
+				l.Oldest = oldest.UTC()
+			}
+			if ready != nil {
+				l.ReadyAt = ready.UTC()
+			}
+			if l.Waiting.N > laneWaiting {
+				l.Waiting = ops.Count{N: laneWaiting, Kind: ops.AtLeast}
+			}
+			return l, err
+		})
+		return err
+	})
+	return loads, err
+}
