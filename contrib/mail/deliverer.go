@@ -18,7 +18,10 @@ type Deliverer struct {
 	failing error // of the sender's side, since when no mail was accepted or refused for its recipient
 }
 
-var _ almanac.Deliverer = (*Deliverer)(nil)
+var (
+	_ almanac.Deliverer      = (*Deliverer)(nil)
+	_ almanac.BatchDeliverer = (*Deliverer)(nil)
+)
 
 // New returns a deliverer. It opens no connection. The error names every wrong setting, and
 // contains no password.
@@ -34,8 +37,27 @@ func New(s Settings) (*Deliverer, error) {
 // README says which errors are final, which postpone the event, and which are tried again.
 // All but those of [Settings].Address match a [*DeliveryError].
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
+	return d.DeliverBatch(ctx, []almanac.Delivery{delivery})[0]
+}
+
+// DeliverBatch sends the mails of several events one after the other, over one connection as long as the server
+// keeps it open, and returns what [Deliverer.Deliver] returns for each. See [almanac.Batched]. All mails must be
+// sent within the time of one: those that are left when ctx is done are tried again. If no connection can be
+// opened, none of the mails that are left is tried.
+func (d *Deliverer) DeliverBatch(ctx context.Context, batch []almanac.Delivery) []error {
+	errs := make([]error, len(batch))
+	l := &line{pool: d.pool}
+	defer l.end()
+	for i, delivery := range batch {
+		errs[i] = d.deliver(ctx, delivery, l)
+	}
+	return errs
+}
+
+// deliver sends the mail of an event, and reports it.
+func (d *Deliverer) deliver(ctx context.Context, delivery almanac.Delivery, l *line) error {
 	began := time.Now()
-	verdict, err := d.attempt(ctx, delivery)
+	verdict, err := d.attempt(ctx, delivery, l)
 	report := Report{Delivery: delivery, Verdict: verdict, Err: err, Took: time.Since(began)}
 	d.log(ctx, report)
 	d.settings.Observe(ctx, report)
@@ -43,12 +65,12 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 }
 
 // attempt sends the mail, and returns what Deliver returns.
-func (d *Deliverer) attempt(ctx context.Context, delivery almanac.Delivery) (Verdict, error) {
+func (d *Deliverer) attempt(ctx context.Context, delivery almanac.Delivery, l *line) (Verdict, error) {
 	address, err := d.settings.Address(ctx, delivery)
 	if err != nil {
 		return NoAddress, err
 	}
-	failure := d.send(ctx, delivery, address)
+	failure := d.send(ctx, delivery, address, l)
 	if failure == nil {
 		d.working(ctx)
 		return Accepted, nil
@@ -63,7 +85,7 @@ func (d *Deliverer) attempt(ctx context.Context, delivery almanac.Delivery) (Ver
 }
 
 // send sends the mail.
-func (d *Deliverer) send(ctx context.Context, delivery almanac.Delivery, address string) *DeliveryError {
+func (d *Deliverer) send(ctx context.Context, delivery almanac.Delivery, address string, l *line) *DeliveryError {
 	if address == "" {
 		return &DeliveryError{Verdict: NoAddress, reason: "the user has no e-mail address"}
 	}
@@ -75,7 +97,7 @@ func (d *Deliverer) send(ctx context.Context, delivery almanac.Delivery, address
 	if err != nil {
 		return &DeliveryError{Verdict: NotComposed, reason: err.Error(), cause: err}
 	}
-	return examine(d.pool.send(ctx, m))
+	return examine(l.send(ctx, m))
 }
 
 // Health returns the error because of which the server accepts no mail from this sender, or nil:

@@ -23,28 +23,60 @@ type pool struct {
 	idle []*connection // the last one was used last
 }
 
-// send sends a mail on a connection that is open, or on a new one.
-func (p *pool) send(ctx context.Context, m message) error {
-	if err := p.enter(ctx); err != nil {
-		return err
-	}
-	defer func() { <-p.slots }()
-	if c := p.take(); c != nil {
-		err := p.sendOn(ctx, c, m)
-		if !stale(err) {
-			return err
-		}
-	}
-	c, err := p.server.open(ctx)
-	if err != nil {
-		return err
-	}
-	return p.sendOn(ctx, c, m)
+// line sends mails one after the other, over one connection as long as the server keeps it open.
+type line struct {
+	pool    *pool
+	entered bool
+	on      *connection // nil before the first mail, and after a connection has broken
+	dead    error       // no connection can be opened, or none is free
 }
 
-func (p *pool) sendOn(ctx context.Context, c *connection, m message) error {
-	defer p.put(c)
-	return c.send(ctx, m)
+// send sends a mail on a connection that is open, or on a new one.
+func (l *line) send(ctx context.Context, m message) error {
+	if !l.entered && l.dead == nil {
+		l.dead = l.pool.enter(ctx)
+		l.entered = l.dead == nil
+	}
+	if l.dead != nil {
+		return l.dead
+	}
+	if l.on == nil {
+		l.on = l.pool.take()
+	}
+	if l.on != nil {
+		if err := l.sendOn(ctx, m); !stale(err) {
+			return err
+		}
+		l.drop()
+	}
+	if l.on, l.dead = l.pool.server.open(ctx); l.dead != nil {
+		return l.dead
+	}
+	return l.sendOn(ctx, m)
+}
+
+func (l *line) sendOn(ctx context.Context, m message) error {
+	err := l.on.send(ctx, m)
+	if l.on.broken {
+		l.drop()
+	}
+	return err
+}
+
+// drop gives the connection up.
+func (l *line) drop() {
+	if l.on != nil {
+		l.pool.put(l.on)
+		l.on = nil
+	}
+}
+
+// end keeps the connection for other mails.
+func (l *line) end() {
+	l.drop()
+	if l.entered {
+		<-l.pool.slots
+	}
 }
 
 // enter waits until a further mail may be sent, for at most half of the time of ctx.

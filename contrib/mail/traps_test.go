@@ -168,6 +168,50 @@ func TestAConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 	require.Equal(t, 2, s.called("hello"))
 }
 
+// Each mail of a batch has an outcome of its own, and the connection is opened anew only if the server closed it.
+func TestABatchIsSentOverOneConnection(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(s *server) {
+		s.to = func(n int) error {
+			if n == 2 {
+				return refusal(550, smtp.EnhancedCode{5, 1, 1})
+			}
+			return nil
+		}
+		s.from = func(n int) error {
+			if n == 4 {
+				return refusal(421, smtp.EnhancedCode{4, 7, 0}) // too many mails on a connection
+			}
+			return nil
+		}
+	})
+	d, seen := deliverer(t, s.settings(t))
+	unknown := greeting(ada(almanactest.WithEmail("")))
+	errs := d.DeliverBatch(t.Context(), []almanac.Delivery{greeting(ada()), greeting(ada()), unknown, greeting(ada()), greeting(ada())})
+	require.Len(t, errs, 5)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], almanac.ErrPermanent)
+	require.Error(t, errs[2])
+	require.NoError(t, errs[3])
+	require.NoError(t, errs[4])
+	require.Equal(t, []almanacmail.Verdict{almanacmail.Accepted, almanacmail.AddressRefused, almanacmail.NoAddress, almanacmail.Accepted, almanacmail.Accepted}, seen.verdicts())
+	require.Len(t, s.received(), 3)
+	require.Equal(t, 2, s.called("hello"))
+}
+
+// A server that is gone costs a batch one attempt to reach it.
+func TestABatchTriesOnceToReachAServer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(s *server) { s.hello = always(554, smtp.EnhancedCode{5, 3, 2}) })
+	d, _ := deliverer(t, s.settings(t))
+	require.Error(t, d.Deliver(t.Context(), greeting(ada())))
+	once := s.called("hello")
+	for _, err := range d.DeliverBatch(t.Context(), []almanac.Delivery{greeting(ada()), greeting(ada()), greeting(ada())}) {
+		require.ErrorIs(t, err, almanac.ErrSnoozed)
+	}
+	require.Equal(t, 2*once, s.called("hello"))
+}
+
 func TestADeliveryWithoutAFreeConnectionIsPostponed(t *testing.T) {
 	t.Parallel()
 	slow := make(chan struct{})
