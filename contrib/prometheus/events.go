@@ -145,6 +145,9 @@ func changeOf(k almanac.NoticeKind) string {
 
 // Observe counts one stored change, or one event that an edit skipped.
 func (e *Events) Observe(_ context.Context, n almanac.Notice) {
+	if n.Lane != "" {
+		return // Backlog has the lanes
+	}
 	if strings.HasPrefix(string(n.Kind), "user.") {
 		e.users.WithLabelValues(changeOf(n.Kind)).Inc()
 		return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // lines returns the metrics of a scrape, without comments.
@@ -42,7 +43,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
-	registry.MustRegister(events, almanacprom.NewHealth(new(condition)), backlogOf(t, new(store)))
+	registry.MustRegister(events, almanacprom.NewHealth(new(condition)), backlogOf(t, &store{loads: []ops.LaneLoad{{Lane: almanac.Lane{Name: "BIRTHDAY", Rate: 50, Burst: 2}}}}))
 	return registry
 }
 
@@ -103,7 +104,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).checkAlerts(t, file, 20)
+	known(t).checkAlerts(t, file, 22)
 	file.checkLimits(t)
 }
 
