@@ -165,7 +165,7 @@ func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 		require.NoError(t, err)
 		// A claim that is prepared beforehand would wait with that, and begin afterwards.
 		r.Work("one", unhurried, func(o *chaos.Orders) { o.URL += "&default_query_exec_mode=exec" })
-		until(r, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%available_at <= now()%'")
+		until(r, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '/* almanac claim */%'")
 		r.SetClock(-2 * time.Hour)
 		require.NoError(t, tx.Rollback(t.Context()))
 		until(r, "SELECT bool_or(status IN ('COMPLETED', 'FAILED')) AND NOT bool_or(status = 'PROCESSING') FROM almanac.events")

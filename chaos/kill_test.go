@@ -36,7 +36,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 				answer()
 
 				r.Drained(40 * time.Second)
-				r.Recovered(death)
+				r.Recovered(death, 0)
 				bitten := []string{"killed"}
 				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
 					bitten = append(bitten, "held", "recovered")
@@ -70,7 +70,7 @@ func TestKilledWhileSeriesStall(t *testing.T) {
 				arrive(r, survivor, chaos.Ready)
 
 				r.Drained(60 * time.Second)
-				r.Recovered(death)
+				r.Recovered(death, 0)
 				r.Check("killed", "stalled")
 			})
 		})

@@ -87,6 +87,6 @@ func killMailer(r *chaos.Run, point chaos.Point, server string, drained func(con
 
 	r.Drained(40 * time.Second)
 	require.NoError(r, drained(r.Within(20*time.Second)))
-	r.Recovered(death)
+	r.Recovered(death, 0)
 	return r.Check("killed", "held", "recovered")
 }

@@ -51,7 +51,7 @@ func longReport(ctx context.Context, _ *neighbourhood, tx pgx.Tx) error {
 }
 
 // dump runs pg_dump and does not read what it writes before the hold is over, so that
-// its transaction stays open.
+// its transaction stays open. The definitions alone would fill the pipe.
 func dump(ctx context.Context, n *neighbourhood, tx pgx.Tx) error {
 	if _, err := n.Pool().Exec(ctx, "CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 5000)"); err != nil {
 		return err
@@ -60,7 +60,7 @@ func dump(ctx context.Context, n *neighbourhood, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(binaries.Dir, "pg_dump"), n.Cluster.Direct(n.Database))
+	command := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(binaries.Dir, "pg_dump"), "--data-only", n.Cluster.Direct(n.Database))
 	output, err := command.StdoutPipe()
 	if err != nil {
 		return err

@@ -270,7 +270,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 			return err
 		},
 		"pause and resume": func(ctx context.Context) error {
-			if err := store.Pause(ctx, "ANOTHER"); err != nil {
+			if err := store.Pause(ctx, almanac.Pause{Lane: "ANOTHER"}); err != nil {
 				return err
 			}
 			return store.Resume(ctx, "ANOTHER")

@@ -34,7 +34,7 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 				answer()
 
 				r.Drained(60 * time.Second)
-				r.Recovered(death)
+				r.Recovered(death, 0)
 				bitten := []string{"killed"}
 				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
 					bitten = append(bitten, "held", "recovered")

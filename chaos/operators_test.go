@@ -26,7 +26,7 @@ func operate(ctx context.Context, r *chaos.Run) {
 		var err error
 		switch r.Random.IntN(5) {
 		case 0:
-			require.NoError(r, operator.Pause(r.Context(), chaos.TickType))
+			require.NoError(r, operator.Pause(r.Context(), almanac.Pause{Lane: chaos.TickType}))
 			time.Sleep(time.Duration(r.Random.IntN(300)) * time.Millisecond)
 			err = operator.Resume(r.Context(), chaos.TickType)
 			r.Count("pauses", 1)

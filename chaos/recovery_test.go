@@ -47,10 +47,11 @@ func (r *Run) Kill(p *Process) Death {
 
 // Recovered checks, once everything is drained, that others came to what a dead
 // worker had in flight: not before its lease ran out, and no later than a lease, a sweep
-// and two seconds after the kill, and as long again as the machine stood still.
-func (r *Run) Recovered(d Death) {
+// and two seconds after the kill, as long again as the machine stood still, and as long
+// as their lane may be full.
+func (r *Run) Recovered(d Death, full time.Duration) {
 	r.Helper()
-	const promised = Lease + Sweep + 2*time.Second
+	promised := Lease + Sweep + 2*time.Second + full
 	stalls := d.pulse()
 	ledger, _ := r.Receiver.Ledger()
 	var leased, swept, claimed, delivered, whole time.Duration // the longest of each part, and of all

@@ -265,7 +265,7 @@ func (s *stress) tend(ctx context.Context, random *rand.Rand) {
 	store, planner := s.store, s.planner
 	switch random.IntN(4) {
 	case 0:
-		s.tolerate(planner.Pause(ctx, chaos.TickType))
+		s.tolerate(planner.Pause(ctx, almanac.Pause{Lane: chaos.TickType}))
 		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 		s.tolerate(planner.Resume(ctx, chaos.TickType))
 		s.Count("pauses", 1)

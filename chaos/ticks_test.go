@@ -71,6 +71,13 @@ func planless(attempt time.Duration) almanac.EventHandler {
 	return ticksBy(attempt, func(almanac.User) (calendar.Recurrence, error) { return nil, errors.New("no plan") })
 }
 
+// careful returns Ticks with a breaker, which tries each event twice.
+func careful(attempt time.Duration) almanac.EventHandler {
+	t := ticksBy(attempt, rule).(ticks)
+	t.Execution.Breaker, t.Execution.RetryPolicy.Attempts = true, 2
+	return t
+}
+
 func ticksBy(attempt time.Duration, rule func(almanac.User) (calendar.Recurrence, error)) almanac.EventHandler {
 	return ticks{almanac.Recurring{
 		Type: TickType,

@@ -100,6 +100,8 @@ type Orders struct {
 	Connections int32
 	// NoPlans has the handler fail whenever it is to plan the next event.
 	NoPlans bool
+	// Breaker has the handler stop for a receiver that fails, and try each event twice only.
+	Breaker bool
 	// Flood is the id of a user whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
@@ -191,6 +193,9 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	handler := fatal(w.Patience + time.Second)
 	if w.NoPlans {
 		handler = planless(w.Patience + time.Second)
+	}
+	if w.Breaker {
+		handler = careful(w.Patience + time.Second)
 	}
 	registry, err := almanac.NewRegistry(handler)
 	if err != nil {
