@@ -118,6 +118,23 @@ func almanacGOGC() system {
 	return s
 }
 
+// almanacLane has its events in a lane with limits above what one process does.
+func almanacLane() system {
+	s := almanacSystem()
+	s.name, s.contract = "almanac-lane", "the same with a rate over all processes, above the load"
+	s.start = func(ctx context.Context, db database, e hooks) (*running, error) {
+		store, err := postgres.New(db.pool)
+		if err == nil {
+			err = store.PutLane(ctx, almanac.Lane{Name: almanac.TypeBirthday, Rate: 100_000, Burst: 100_000})
+		}
+		if err != nil {
+			return nil, err
+		}
+		return startAlmanac(ctx, db, e)
+	}
+	return s
+}
+
 // migrateAlmanac makes the tables, and brings them to where they are once a program has run for a
 // while: the zone rules are known, and no event is in doubt of them. Otherwise a start looks at
 // every pending event, and brings those to the second whose instant no wall clock shows.

@@ -69,7 +69,7 @@ func (b *bench) neighbourhood(ctx context.Context, n neighbour) (template string
 		if err != nil {
 			return err
 		}
-		if err := store.Pause(ctx, pausedType); err != nil {
+		if err := store.Pause(ctx, almanac.Pause{Lane: pausedType}); err != nil {
 			return err
 		}
 		far := load{count: b.Beside, first: time.Now().AddDate(1, 0, 0), step: time.Minute}

@@ -96,4 +96,4 @@ ORDER BY 1, 2, 3;
 
 INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM almanac.events;
 
-INSERT INTO almanac.pauses (event_type) VALUES ('DIGEST')
+INSERT INTO almanac.lanes (name, paused_since) VALUES ('DIGEST', clock_timestamp())

@@ -199,7 +199,7 @@ func (b *bench) run(ctx context.Context) error {
 		name    string
 		measure func(context.Context) error
 	}{
-		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims},
+		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims}, {"lanes", b.lanes},
 		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"processes", b.processes},
 		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held}, {"dashboard", b.dashboard},
 	} {

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+const (
+	laneRows = 400_000 // of the tables of section lanes; one in twenty is an event ahead
+	laneDue  = 100_000
+	allLanes = 10_000
+)
+
+// named gives the events of a history lanes, and visits, since no trigger runs in bulk. The events ahead are in all
+// lanes.
+//
+//	$1 bigint (in how many lanes the due events are) · $2 bigint (lanes)
+const named = `
+	WITH chosen AS (
+		UPDATE almanac.series s
+		SET lane = 'lane' || CASE WHEN s.target_timestamp_utc < now() THEN s.id % $1::bigint ELSE s.id % $2::bigint END
+		WHERE s.event_id IS NOT NULL
+		RETURNING s.id, s.lane
+	), gone AS (
+		DELETE FROM almanac.queue q
+		RETURNING q.*
+	), queued AS (
+		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
+		SELECT gone.available_at, gone.event_id, gone.series_id, gone.event_type, gone.delayed_from, gone.retry_count, chosen.lane
+		FROM gone JOIN chosen ON chosen.id = gone.series_id
+		RETURNING event_type, lane, available_at
+	)
+	INSERT INTO almanac.visits (scope, event_type, at, lane, since)
+	SELECT '', event_type, min(available_at), lane, min(available_at)
+	FROM queued
+	GROUP BY event_type, lane`
+
+// lanes measures claims of events with lanes beside those without.
+func (b *bench) lanes(ctx context.Context) error {
+	const section = "lanes"
+	var entries []entry
+	for _, kind := range []struct {
+		name, contract string
+		of             int // in how many lanes the due events are; zero for events without lanes
+	}{
+		{"none", "the store's claim of 100 events; no event has a lane", 0},
+		{"ten", "the same; the due events are in ten of 10,000 lanes", 10},
+		{"all", "the same; the due events are in 10,000 lanes", allLanes},
+	} {
+		if !b.chosen(section, kind.name) {
+			continue
+		}
+		template := fmt.Sprintf("lanes_%d", kind.of)
+		if err := b.lanesOf(ctx, template, kind.of); err != nil {
+			return err
+		}
+		db, err := b.cluster.open(ctx, template)
+		if err != nil {
+			return err
+		}
+		defer db.pool.Close()
+		if err := db.warm(ctx); err != nil {
+			return err
+		}
+		var mark time.Time
+		entries = append(entries, entry{name: kind.name, contract: kind.contract, run: func(ctx context.Context) ([]reading, error) {
+			if _, err := db.pool.Exec(ctx, "CHECKPOINT"); err != nil {
+				return nil, err
+			}
+			return b.claimInFront(ctx, db, laneDue, &mark)
+		}})
+	}
+	if name := "wave"; b.chosen(section, name) {
+		ours := almanacSystem()
+		if err := b.template(ctx, ours.template+"_backlog", ours.backlog(b.Events)); err != nil {
+			return err
+		}
+		entries = append(entries, entry{
+			name: name, contract: fmt.Sprintf("a backlog of one lane with a rate of %d a second, which two schedulers work off", waveRate),
+			run: b.cluster.on(ours.template+"_backlog", b.wave),
+		})
+	}
+	return b.rounds(ctx, section, b.Rounds, entries)
+}
+
+const (
+	waveRate  = 50
+	waveSpans = 20 // seconds
+)
+
+// wave measures what a limited lane costs the server, and how exactly the rate is used.
+func (b *bench) wave(ctx context.Context, db database) ([]reading, error) {
+	store, err := postgres.New(db.pool)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.PutLane(ctx, almanac.Lane{Name: almanac.TypeBirthday, Rate: waveRate, Burst: waveRate / 5}); err != nil {
+		return nil, err
+	}
+	const committed = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+	var before, after int64
+	if err := db.pool.QueryRow(ctx, committed).Scan(&before); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	m := newMeter(min(waveRate*waveSpans, b.Events))
+	for range 2 {
+		r, err := startAlmanac(ctx, db, hooks{stored: m.one})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = r.stop() }() // nothing of it counts any more
+	}
+	t, err := m.wait(ctx, 3*waveSpans*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, time.Second); err != nil { // in which the sessions report
+		return nil, err
+	}
+	if err := db.pool.QueryRow(ctx, committed).Scan(&after); err != nil {
+		return nil, err
+	}
+	return []reading{
+		{"transactions", "per second", float64(after-before) / time.Since(began).Seconds()},
+		{"of the rate", "", t.rate() / waveRate},
+	}, nil
+}
+
+// lanesOf prepares tables whose due events are in so many lanes.
+func (b *bench) lanesOf(ctx context.Context, template string, of int) error {
+	return b.template(ctx, template, func(ctx context.Context, db database) error {
+		if err := migrateAlmanac(ctx, db); err != nil {
+			return err
+		}
+		return db.inBulk(ctx, func(conn *pgxpool.Conn) error {
+			if _, err := conn.Exec(ctx, uuid7); err != nil {
+				return err
+			}
+			if _, err := conn.Exec(ctx, history, laneRows, laneDue); err != nil || of == 0 {
+				return err
+			}
+			_, err := conn.Exec(ctx, named, of, allLanes)
+			return err
+		})
+	})
+}
