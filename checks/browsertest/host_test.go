@@ -132,7 +132,7 @@ func (h *host) fill(t *testing.T) {
 		_, err = h.scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Zoë", LastName: "of " + zone, DateOfBirth: "1985-03-29", Timezone: zone})
 		require.NoError(t, err)
 	}
-	require.NoError(t, h.scheduler.Pause(t.Context(), almanac.TypeAnniversary))
+	require.NoError(t, h.scheduler.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeAnniversary}))
 }
 
 // failing stores an event that waits for another attempt, and a stalled series of the user that it returns.
@@ -169,7 +169,7 @@ func (h *host) pages() []string {
 		"zones", "zones?q=york", "zones?q=nothing", "zones?doubt=1", "zones/America/New_York", "zones/UTC", "zones/reconcile",
 		"when", "when?zone=Europe/Berlin&at=2026-10-25T02:30", "when?zone=America/New_York&at=2026-03-08T02:30",
 		"when?zone=Europe/Paris&rule=monthly&on=31&at=09:00", "when?zone=Nowhere&at=x",
-		"failures", "leases", "pauses", "pauses?pause=BIRTHDAY", "operations", "operations?operation=cancel&zone=Asia/Tokyo",
+		"failures", "leases", "lanes", "lanes?remove=BIRTHDAY", "pauses", "pauses?pause=BIRTHDAY", "operations", "operations?operation=cancel&zone=Asia/Tokyo",
 		"operations?operation=cancel", "nothing",
 	}
 }

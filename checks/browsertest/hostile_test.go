@@ -47,7 +47,7 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 	}
 	h.waitForNumbers(t)
 	b := newTab(t, newBrowser(t), desk)
-	for _, path := range append(paths, "", "map", "events", "events?status=FAILED", "users", "users?name=%3C", "failures", "leases", "pauses", "operations") {
+	for _, path := range append(paths, "", "map", "events", "events?status=FAILED", "users", "users?name=%3C", "failures", "leases", "lanes", "pauses", "operations") {
 		require.EqualValues(t, 200, b.open(h.root+path))
 		require.Zero(t, eval[int](b, `document.querySelectorAll("main script, main img, main svg[onload], main iframe").length`), path)
 		// What turns the text may not reach beyond the element that shows it.

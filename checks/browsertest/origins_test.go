@@ -54,6 +54,9 @@ func forms() map[string]formCase {
 		"pause": form(dashboard.PauseTypes, at("pauses"), func(*host) url.Values {
 			return url.Values{"type": {almanac.TypeBirthday}, "do": {"pause"}}
 		}),
+		"limit": form(dashboard.PauseTypes, at("lanes"), func(*host) url.Values {
+			return url.Values{"lane": {almanac.TypeBirthday}, "do": {"set"}, "rate": {"50"}}
+		}),
 		"resume": form(dashboard.PauseTypes, at("pauses"), func(*host) url.Values {
 			return url.Values{"type": {almanac.TypeAnniversary}, "do": {"resume"}}
 		}),
@@ -67,7 +70,9 @@ func (h *host) state(t *testing.T) any {
 	require.NoError(t, err)
 	paused, err := h.store.Paused(t.Context())
 	require.NoError(t, err)
-	return []any{found.Items, paused}
+	lanes, err := h.store.Lanes(t.Context())
+	require.NoError(t, err)
+	return []any{found.Items, paused, lanes}
 }
 
 // sender serves a page with a form, as a page of another origin would, and returns its address

@@ -85,7 +85,7 @@ func TestNothingMovesForViewersWhoDoNotWantIt(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, atRoot, dashboard.AllowAll())
 	b := newTab(t, newBrowser(t), look{1280, 900, false, true, []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}})
-	for _, path := range []string{"", "map", "leases", "pauses"} {
+	for _, path := range []string{"", "map", "leases", "lanes", "pauses"} {
 		b.open(h.root + path)
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
 		require.Empty(t, eval[[]string](b, `document.getAnimations().filter((a) => a.playState === "running" &&

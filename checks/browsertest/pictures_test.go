@@ -177,7 +177,7 @@ func perform(t *testing.T) *studio {
 		dashboard.WithAuthentication(func(*http.Request) (string, bool) { return "grace", true }), dashboard.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	users := populate(t, scheduler, random)
-	require.NoError(t, scheduler.Pause(t.Context(), almanac.TypeAnniversary))
+	require.NoError(t, scheduler.Pause(t.Context(), almanac.Pause{Lane: almanac.TypeAnniversary}))
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

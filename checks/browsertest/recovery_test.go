@@ -225,5 +225,5 @@ func (p *plant) pause(eventType string) {
 	defer pool.Close()
 	store, err := postgres.New(pool)
 	require.NoError(p.t, err)
-	require.NoError(p.t, store.Pause(p.t.Context(), eventType))
+	require.NoError(p.t, store.Pause(p.t.Context(), almanac.Pause{Lane: eventType}))
 }

@@ -51,7 +51,7 @@ func (h *host) cost(t *testing.T) int64 {
 
 func TestTwoHundredViewersCostTheDatabaseNoMoreThanOne(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"now", "map", "leases", "pauses"} {
+	for _, page := range []string{"now", "map", "leases", "lanes", "pauses"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, atRoot, letIn())

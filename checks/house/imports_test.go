@@ -72,7 +72,7 @@ func (f file) wrongImport(name string) string {
 		}
 	case f.in("."):
 		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile", "internal/program", "internal/isolate"}
-		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language", "golang.org/x/time/rate"}
+		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language"}
 		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
@@ -122,7 +122,6 @@ func (f file) wrongHome(name string) string {
 		"golang.org/x/text/unicode/bidi": {f.in("cmd"), "only in cmd"},
 		"golang.org/x/term":              {f.in("cmd"), "only in cmd"},
 		"golang.org/x/sys/unix":          {f.in("cmd") && tests, "only in tests of cmd"},
-		"golang.org/x/time/rate":         {f.in("."), "only in the root"},
 		"github.com/teambition":          {tests, "only in tests and their helpers"},
 		"github.com/robfig":              {tests, "only in tests and their helpers"},
 		"github.com/stretchr/testify":    {tests, "only in tests and their helpers"},

@@ -201,13 +201,13 @@ var edits = []mutation{
 	{
 		promise: "In the quiet hours of the user's present zone a late event is postponed to their end, and no attempt is counted.", in: handlers,
 		file: "user_opt_out.go",
-		old:  "late := j.event.RetryCount > 0 || now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := false",
+		old:  "late := j.event.RetryCount > 0 || j.of.asked.IsZero() && now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := false",
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
 	{
 		promise: "delivered: a user who chose 06:00 gets the event at 06:00", in: handlers,
 		file: "user_opt_out.go",
-		old:  "late := j.event.RetryCount > 0 || now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := true",
+		old:  "late := j.event.RetryCount > 0 || j.of.asked.IsZero() && now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := true",
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
 }

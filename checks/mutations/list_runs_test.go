@@ -60,7 +60,7 @@ var runs = []mutation{
 		promise: "W2: the scheduler waits for no delivery", in: seeds,
 		file: "internal/engine/do.go",
 		old:  "\tp.keepReady()\n\treturn h, true", new: "\treturn h, true",
-		test: ". TestALimitOfWorkersAppliesToItsTypeOnly",
+		test: ". TestPlacesHoldOverAllProcesses",
 	},
 	{
 		promise: "W2: what is due is claimed, 100 at a time", in: seeds,
@@ -185,7 +185,7 @@ var runs = []mutation{
 	{
 		promise: "the reconnect of the listener, and its check of the connection", in: reliability,
 		file: "run.go",
-		old:  "if err == nil || ctx.Err() != nil {\n\t\t\tbreak\n\t\t}\n\t\tfailures++", new: "break",
+		old:  "if err == nil || ctx.Err() != nil {\n\t\t\treturn\n\t\t}\n\t\tfailures++", new: "break",
 		test: ". TestListeningIsTriedAgain",
 	},
 	{
@@ -227,13 +227,13 @@ var runs = []mutation{
 	{
 		promise: "A pass waits for events that it snoozed for\n  at most a minute", in: "docs/embedding.md",
 		file: "run_once.go",
-		old:  "wait > 0 && !waits(wait)", new: "wait > 0",
+		old:  "wait <= 0 || waits(wait)", new: "wait <= 0",
 		test: ". TestRunOnceWaitsForSnoozedEvents",
 	},
 	{
 		promise: "it plans the successors that other programs left to this one (see [CancelResult])", in: "scheduler.go",
 		file: "run_once.go",
-		old:  "\t\tp.deliver(bounded, lanes),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: workers[0].planStalled}),\n\t\tp.deliver(bounded, lanes),\n\t}",
+		old:  "\t\tp.deliver(bounded, w.engine),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: w.planStalled}),\n\t\tp.deliver(bounded, w.engine),\n\t}",
 		test: ". TestRunOncePlansStalledSeriesAfterItsDeliveries",
 	},
 }

@@ -158,8 +158,8 @@ var operations = []mutation{
 	},
 	{
 		promise: "an operator cancels and requeues events and pauses their type, while a worker dies", in: reliability,
-		file: "postgres/statements.go",
-		old:  "WHERE t.name NOT IN (SELECT p.event_type", new: "WHERE '' NOT IN (SELECT p.event_type",
+		file: "postgres/queries/claim.sql",
+		old:  "NOT (o.paused OR o.limited)", new: "NOT (o.limited)",
 		test: "postgres TestPostgresRepository/^Pause$",
 	},
 }
@@ -272,7 +272,7 @@ var surroundings = []mutation{
 	{
 		promise: "`Spread` alone delivers no event in quiet hours.", in: "docs/adr/0056-quiet-hours.md",
 		file: "user_opt_out.go",
-		old:  "		late = !late\n", new: "		late = false\n",
+		old:  "late = !asked || !same.After(now)", new: "late = false",
 		test: ". TestASpreadLeadsIntoNoQuietHours",
 	},
 	{

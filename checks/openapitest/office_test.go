@@ -149,9 +149,11 @@ func (d down) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (alm
 	return almanac.DeleteResult{}, d.err
 }
 
-func (d down) Pause(context.Context, string) error             { return d.err }
+func (d down) Pause(context.Context, almanac.Pause) error      { return d.err }
 func (d down) Resume(context.Context, string) error            { return d.err }
 func (d down) Paused(context.Context) ([]almanac.Pause, error) { return nil, d.err }
+func (d down) PutLane(context.Context, almanac.Lane) error     { return d.err }
+func (d down) Lanes(context.Context) ([]almanac.Lane, error)   { return nil, d.err }
 func (d down) Now(context.Context) (time.Time, error)          { return today, d.err }
 
 // locked is a repository whose users are locked.

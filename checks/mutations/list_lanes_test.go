@@ -1,0 +1,83 @@
+package mutations_test
+
+// lanes are safeguards of limits, of receivers that fail, and of batches.
+var lanes = []mutation{
+	{
+		promise: "they hold over all processes together", in: operating,
+		file: "schema.sql",
+		old:  "AND n.step = s.step FOR UPDATE SKIP LOCKED;", new: "AND n.step = s.step;",
+		test: "postgres TestARateHoldsAmongConcurrentClaims",
+	},
+	{
+		promise: "they hold over all processes together", in: operating,
+		file: "schema.sql",
+		old:  ")) + ceil(taken / l.rate * 1000000) * interval '1 microsecond';", new: "));",
+		test: "postgres TestARateHoldsAmongConcurrentClaims",
+	},
+	{
+		promise: "lanes begin without tokens", in: operating,
+		file: "schema.sql",
+		old:  "CASE WHEN emptied >= s.at THEN emptied + refill END", new: "NULL",
+		test: "chaos TestARateHoldsWhenTheClockIsSet",
+	},
+	{
+		promise: "share its room by weight", in: operating,
+		file: "schema.sql",
+		old:  "ORDER BY n.pass + (n.nth - 1) / n.weight::float8, ", new: "ORDER BY ",
+		test: "postgres TestPostgresRepository/^Lanes$",
+	},
+	{
+		promise: "All processes share the *breaker*", in: operating,
+		file: "schema.sql",
+		old:  "places := least(l.places, s.allowed);", new: "places := l.places;",
+		test: "postgres TestPostgresRepository/^Breakers$",
+	},
+	{
+		promise: "when the last five events have failed", in: operating,
+		file: "breaker.go",
+		old:  "return inRow || lately >= leastAnswers", new: "return lately >= leastAnswers",
+		test: ". TestABreakerOpensAfterFailures",
+	},
+	{
+		promise: "Each event counts once", in: operating,
+		file: "breaker.go",
+		old:  "func(was Answer) bool { return was.EventID == a.EventID }", new: "func(Answer) bool { return false }",
+		test: ". TestABreakerOpensAfterFailures",
+	},
+	{
+		promise: "no failed attempt while it is open", in: operating,
+		file: "breaker.go",
+		old:  "if is.Allowed == 1 && was.Allowed < 2 && j.answer.Failed {", new: "if refused && false {",
+		test: ". TestAnOutageOfAReceiverUsesUpNoAttempts",
+	},
+	{
+		promise: "two events may be in flight, then 4, and so on up to 64", in: operating,
+		file: "breaker.go",
+		old:  "case succeeded < b.Allowed && now.Sub(b.RetryAt) < longestAllowed:", new: "case false:",
+		test: ". TestABreakerClosesInSteps",
+	},
+	{
+		promise: "when they are claimed for the first time, without an attempt", in: handlers,
+		file: "run_work.go",
+		old:  "if lane := j.laneSince(); lane != \"\" {", new: "if lane := j.laneSince(); false {",
+		test: ". TestAnEventMovesToTheLaneThatItsHandlerNamesSince",
+	},
+	{
+		promise: "Each event keeps its attempts, its key and its outcome", in: handlers,
+		file: "batch.go",
+		old:  "return mine.errs[i]", new: "return mine.errs[i*0]",
+		test: ". TestEachEventOfABatchHasItsOutcome",
+	},
+	{
+		promise: "Each event keeps its attempts, its key and its outcome", in: handlers,
+		file: "webhook/batch.go",
+		old:  "if refused && len(of) > 1 {", new: "if refused && false {",
+		test: "webhook TestAPoisonousEventOfABatchFailsAlone",
+	},
+	{
+		promise: "If the tenant has moved to another lane, the event moves, too", in: handlers,
+		file: "webhook/receivers.go",
+		old:  "return nil, almanac.InLane(f.lane)", new: "return nil, errors.New(\"moved\")",
+		test: "webhook TestAReceiverMovesItsEventsToItsLane",
+	},
+}
