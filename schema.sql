@@ -414,7 +414,7 @@ CREATE TABLE :"schema".lane_clock (
 
 INSERT INTO :"schema".lane_clock DEFAULT VALUES;
 
--- When lanes with names are to be looked at. Whoever puts an event into the queue adds a visit for its lane, and claims delete the visits
+-- When lanes with names are to be looked at. A trigger on the queue adds a visit for the lane of a new event, and claims delete the visits
 -- that they have seen, so no transaction waits for another. For each event of a type in a lane there is a visit that is not later than the
 -- event or the next room of the lane. A lane that is in another one is found through a visit of that one.
 CREATE TABLE :"schema".visits (

@@ -1,5 +1,5 @@
 -- Add the visits that lanes lack, and those of the lanes that these are in. Visits are only missing if a host's transaction stayed open for
--- longer than a minute, or if somebody has deleted them.
+-- longer than a minute, or if they were deleted by hand.
 -- Returns nothing.
 WITH of_type AS MATERIALIZED (
     SELECT t.name, of_type.lane, nullif(pg_catalog.split_part(of_type.lane, '/'::text, 1), of_type.lane) AS upper
