@@ -10,11 +10,24 @@ import (
 func BenchmarkNext(b *testing.B) {
 	nine, half := calendar.Clock{Hour: 9}, calendar.Clock{Hour: 2, Minute: 30}
 	const ordinary, beforeGap = "2026-05-20T12:00:00Z", "2026-03-29T00:30:00Z"
+	work := workCalendar(b, "TEST", "2026-12-25 holiday")
+	office := window(b, "Mo-Fr 08:00-18:00")
+	const friday, monday = "2026-05-22T12:00:00Z", "2026-05-25T04:00:00Z"
 	tests := []struct {
 		name  string
 		rule  calendar.Recurrence
 		after string
 	}{
+		{"daily, working days", calendar.Within{Of: calendar.Daily{At: nine}, WorkDays: work}, ordinary},
+		{"daily, working days, over a weekend", calendar.Within{Of: calendar.Daily{At: nine}, WorkDays: work}, friday},
+		{"daily, working days, on Monday", calendar.Within{Of: calendar.Daily{At: nine}, WorkDays: work}, monday},
+		{"daily, working days, preceding", calendar.Within{Of: calendar.Daily{At: nine}, WorkDays: work, Convention: calendar.Preceding}, friday},
+		{"daily, in a window", calendar.Within{Of: calendar.Daily{At: nine}, Window: office}, ordinary},
+		{"daily, in a window, at night", calendar.Within{Of: calendar.Daily{At: nine}, Window: office}, "2026-05-20T22:00:00Z"},
+		{"monthly, working days", calendar.Within{Of: calendar.Monthly{Day: 31, At: nine}, WorkDays: work}, ordinary},
+		{"monthly, third working day", calendar.Monthly{Day: 3, At: nine, WorkDays: work}, ordinary},
+		{"monthly, three days before", calendar.Offset{Of: calendar.Monthly{Day: 31, At: nine}, Days: -3, At: nine}, ordinary},
+		{"monthly, three working days before", calendar.Offset{Of: calendar.Monthly{Day: 31, At: nine}, Days: -3, At: nine, WorkDays: work}, ordinary},
 		{"yearly", calendar.Yearly{Month: time.March, Day: 15, At: nine}, ordinary},
 		{"daily", calendar.Daily{At: nine}, ordinary},
 		{"weekly", calendar.Weekly{On: []time.Weekday{time.Monday, time.Thursday}, At: nine}, ordinary},

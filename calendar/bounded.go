@@ -15,7 +15,7 @@ type Bounded struct {
 	// Count requires a Start. Each call counts from Start again, and calls a Rule of the
 	// host's own once for each slot that it counts.
 	Count  int
-	Except []WallTime // slots that are left out
+	Except []WallTime // slots that are left out, by their wall time or their Nominal
 
 	zone Timezone // where Next looks for the slots; zero if unknown
 }
@@ -51,7 +51,7 @@ func (b Bounded) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 				}
 				continue
 			}
-			if w.Before(slot.Wall) && !except[slot.Wall] && !yield(slot, nil) {
+			if w.Before(slot.Wall) && !except[slot.Wall] && !except[slot.Nominal] && !yield(slot, nil) {
 				return
 			}
 			if counted++; counted == b.Count {

@@ -17,6 +17,12 @@ type Cron struct{ schedule cron.Schedule }
 // week) or six (second first), with lists, ranges, steps and English names, or one of @yearly,
 // @monthly, @weekly, @daily and @hourly. If both day fields are restricted, a day that matches
 // either of them counts. The error is an [*InvalidRecurrenceError] that names every bad field.
+//
+// The day of the month can also be L, the last day; L-3, the last day minus 3; 15W, the day from
+// Monday to Friday nearest to the 15th in the same month; and LW, the last day from Monday to
+// Friday. A month without the day has no slot. W does not know holidays: to move a day from a
+// holiday, wrap a [Monthly] in a [Within]. The day of the week can also be 5L, the last Friday of
+// the month, and 5#2, the second Friday.
 func ParseCron(text string) (Cron, error) {
 	schedule, err := cron.Parse(text)
 	if bad, ok := errors.AsType[*cron.Error](err); ok {

@@ -84,7 +84,7 @@ func TestRecurrencesEndQuietlyAtTheEndOfTheCalendar(t *testing.T) {
 		"a set":            {set(t, "DTSTART;TZID=America/New_York:99990101T233000", "RRULE:FREQ=DAILY"), days},
 		"bounded":          {calendar.Bounded{Rule: daily, Start: start, Count: 1000}, days},
 		"announced":        {calendar.Offset{Of: daily, Days: 0, At: late}, days},
-		"out of the night": {calendar.Outside{Of: daily, Quiet: calendar.QuietHours{From: calendar.Clock{Hour: 1}, Until: late}}, days},
+		"out of the night": {calendar.Within{Of: daily, Window: calendar.QuietHours{From: calendar.Clock{Hour: 1}, Until: late}.Window()}, days},
 	}
 	newYork := zone(t, "America/New_York")
 	for name, tt := range tests {

@@ -9,12 +9,14 @@ import (
 // Errors of this package, for [errors.Is]. The comment after an error names the type that
 // has the details, if there is one.
 var (
-	ErrInvalidTimezone   = errors.New("calendar: unknown time zone")                      // *InvalidTimezoneError
-	ErrSkippedWallTime   = errors.New("calendar: clocks skip this wall time")             // *WallTimeError
-	ErrRejectedWallTime  = errors.New("calendar: clocks do not show this wall time once") // *WallTimeError
-	ErrInvalidRecurrence = errors.New("calendar: invalid recurrence")                     // *InvalidRecurrenceError
-	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                  // a recurrence has ended, or has no occurrence
-	ErrInvalidInput      = errors.New("calendar: invalid wall time, policy or rule")      // *InputError
+	ErrInvalidTimezone   = errors.New("calendar: unknown time zone")                          // *InvalidTimezoneError
+	ErrSkippedWallTime   = errors.New("calendar: clocks skip this wall time")                 // *WallTimeError
+	ErrRejectedWallTime  = errors.New("calendar: clocks do not show this wall time once")     // *WallTimeError
+	ErrInvalidRecurrence = errors.New("calendar: invalid recurrence")                         // *InvalidRecurrenceError
+	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                      // a recurrence has ended, or has no occurrence
+	ErrInvalidInput      = errors.New("calendar: invalid wall time, policy, rule or country") // *InputError
+	ErrNoSuchDay         = errors.New("calendar: no such day in the calendar")                // *SystemError
+	ErrOutOfRange        = errors.New("calendar: beyond the years of the calendar")           // *SystemError
 )
 
 // FormatError says why a text is not a date, a time of day or a wall time.
@@ -25,12 +27,14 @@ type FormatError struct {
 
 func (e *FormatError) Error() string { return fmt.Sprintf("calendar: %q %s", e.Text, e.Problem) }
 
-// InputError names every invalid part of a wall time and its policies, or of a [RuleText].
+// InputError names every invalid part of a wall time and its policies, of a [RuleText], of a
+// [Window], of a [WorkCalendar] or a file of days, or of the arguments of [ZonesOf] and
+// [InAllZones].
 type InputError struct{ Problems []InputProblem }
 
 // InputProblem is one invalid part of an input.
 type InputProblem struct {
-	Field   string // "gap", "fold", "leap day", "month end" or "wall time"; of a RuleText, the name of its field
+	Field   string // such as "gap", "leap day", "wall time" or "country"; of options, the name of the field; of a file, the line: "line 12"
 	Problem string // as a clause: "is \"sideways\", which is no policy"
 }
 
@@ -44,6 +48,34 @@ func (e *InputError) Error() string {
 
 // Is makes errors.Is(err, ErrInvalidInput) hold.
 func (e *InputError) Is(target error) bool { return target == ErrInvalidInput }
+
+// inputProblems collects what is wrong with an input.
+type inputProblems struct {
+	named   []InputProblem
+	unnamed int
+}
+
+// maxInputProblems keeps the error about a file that is something else from being as long as the file.
+const maxInputProblems = 100
+
+func (p *inputProblems) refuse(field, format string, args ...any) {
+	if len(p.named) == maxInputProblems {
+		p.unnamed++
+		return
+	}
+	p.named = append(p.named, InputProblem{field, fmt.Sprintf(format, args...)})
+}
+
+// err returns the error that names the problems, or nil.
+func (p *inputProblems) err() error {
+	switch {
+	case p.unnamed > 0:
+		return &InputError{append(p.named, InputProblem{"the rest", fmt.Sprintf("has %d more problems", p.unnamed)})}
+	case len(p.named) > 0:
+		return &InputError{p.named}
+	}
+	return nil
+}
 
 // InvalidTimezoneError reports a name that is not a zone, or a zone without data.
 type InvalidTimezoneError struct {

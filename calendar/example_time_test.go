@@ -99,3 +99,29 @@ func ExampleNext() {
 	// mar1: 2097 on 2097-03-01T09:00:00
 	// skip: 2104 on 2104-02-29T09:00:00
 }
+
+// Of most countries one zone is known. Of the others, the host has to know more of the user.
+func ExampleZonesOf() {
+	for _, country := range []string{"NO", "NZ", "UK"} {
+		fmt.Println(calendar.ZonesOf(country))
+	}
+	// Output:
+	// [Europe/Oslo] <nil>
+	// [Pacific/Auckland Pacific/Chatham] <nil>
+	// [] calendar: country is "UK", which is no code of ISO 3166-1; did you mean "GB"?
+}
+
+// A mail to all users in a country: at 10:00 in the zone that is the last to have it, if it is still
+// in office hours in all other zones.
+func ExampleInAllZones() {
+	nine, six := calendar.Clock{Hour: 9}, calendar.Clock{Hour: 18}
+	wanted := must(calendar.ParseWallTime("2027-01-15T10:00:00"))
+	for _, country := range []string{"BR", "US", "RU"} {
+		at := must(calendar.InAllZones(must(calendar.ZonesOf(country)), wanted, nine, six))
+		fmt.Println(country, at.Wall, at.Zone, at.Open, at.Outside)
+	}
+	// Output:
+	// BR 2027-01-15T10:00:00 America/Eirunepe true 0s
+	// US 2027-01-15T10:00:00 America/Adak true 0s
+	// RU 2027-01-15T08:30:00 Europe/Kaliningrad false 30m0s
+}

@@ -3,22 +3,26 @@ package calendar
 import (
 	"fmt"
 	"iter"
-	"time"
 )
 
 // Offset is a recurrence that announces the slots of another one: three days before each of
-// them, at 09:00. It counts calendar days on the wall, before any wall time is resolved. So a
-// change of clocks in between makes no difference.
+// them, at 09:00. It counts days on the wall, before any wall time is resolved. So a change of
+// clocks in between makes no difference.
 //
-// A slot has the key and the Named of the slot that it announces, and the wall time of that
-// slot as Announces. Where the other recurrence has several slots on one day, the first of them
-// is announced, once. Under [GapSkip], [Next] announces no slot that clocks skip.
+// A slot has the key, the Named and the DayReason of the slot that it announces, and the wall time
+// of that slot as Announces. If several slots of the other recurrence would be announced on one
+// day, only the first of them is. Under [GapSkip], [Next] announces no slot that clocks skip.
 type Offset struct {
 	Of Recurrence
 	// Days is the distance from the day of the announced slot, -10,000 to 10,000 days: -3
 	// is three days before, and zero is the same day.
 	Days int
 	At   Clock
+	// WorkDays makes Days count working days. The day of the announced slot itself does not count:
+	// see [WorkCalendar.Add]. So three working days before a Saturday are also three before the
+	// Monday that follows. Zero Days is the day itself, even if it is a day off. Nil, the default,
+	// counts all days.
+	WorkDays *WorkCalendar
 
 	zone Timezone // where Next looks for the slots; zero if unknown
 }
@@ -47,7 +51,7 @@ func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 			if slot.Announces == (WallTime{}) {
 				slot.Announces = announced.Wall
 			}
-			slot.Wall = WallTime{addDays(slot.Wall.Date, o.Days), o.At}
+			slot = o.away(slot)
 			if !slot.Wall.Valid() || !last.Before(slot.Wall) || o.zone.skips(announced.Wall, p) {
 				continue // on no calendar, announced already, or not happening
 			}
@@ -60,20 +64,38 @@ func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 	}
 }
 
+// away moves a slot by the distance.
+func (o Offset) away(slot Slot) Slot {
+	day := dayNumber(slot.Wall.Date)
+	to := day + o.Days
+	if o.WorkDays != nil && o.Days != 0 {
+		to = o.WorkDays.add(day, o.Days)
+		slot.Consulted = slot.Consulted.and(o.WorkDays.consulted(min(day, to), max(day, to)))
+		slot.Move = slot.Move.saying(fmt.Sprintf("%s of %s", count(o.Days, "working day"), o.WorkDays.name))
+	}
+	slot.Wall = WallTime{dateOf(to), o.At}
+	return slot
+}
+
 // before returns a wall time before all slots that are announced after w, and after most that
 // are announced before.
 func (o Offset) before(w WallTime) WallTime {
-	if w == (WallTime{}) {
+	if w.Date.Year < 1 {
 		return w
 	}
-	day := addDays(w.Date, -o.Days)
+	day := dayNumber(w.Date)
 	if !w.Clock.Before(o.At) {
-		day = addDays(day, 1)
+		day++
 	}
-	if day.Year < 1 {
-		return WallTime{}
+	switch {
+	case o.WorkDays == nil || o.Days == 0:
+		day -= o.Days
+	case o.Days > 0:
+		day = o.WorkDays.add(day, -o.Days) // from the day before, it is less than o.Days
+	default:
+		day = o.WorkDays.add(day, -o.Days-1)
 	}
-	return justBefore(WallTime{Date: day})
+	return beginOf(day)
 }
 
 func (o Offset) check() error {
@@ -90,23 +112,21 @@ func (o Offset) check() error {
 	return invalidRecurrence("offset", problems)
 }
 
-// addDays returns the day so many days after d. It may lie outside of the years 1 to 9999.
-func addDays(d Date, days int) Date {
-	return DateOf(time.Date(d.Year, d.Month, d.Day+days, 0, 0, 0, 0, time.UTC))
-}
-
 // distance says where a day lies as seen from another: "3 days before", "1 day after", "on".
 func distance(day, from Date) string {
-	days := dayNumber(day) - dayNumber(from)
-	name := "days"
-	if days == 1 || days == -1 {
-		name = "day"
-	}
-	switch {
+	switch days := from.DaysUntil(day); {
 	case days < 0:
-		return fmt.Sprintf("%d %s before", -days, name)
+		return count(days, "day") + " before"
 	case days > 0:
-		return fmt.Sprintf("%d %s after", days, name)
+		return count(days, "day") + " after"
 	}
 	return "on"
+}
+
+// count says how many things there are, without the sign of the number.
+func count(n int, thing string) string {
+	if n == 1 || n == -1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", max(n, -n), thing)
 }

@@ -11,9 +11,10 @@ import (
 )
 
 // Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly], [Monthly],
-// [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them [Bounded], announced by an
-// [Offset] or kept [Outside] of quiet hours, or one of the host's own. It knows no zone and no clock
-// change; [Next] resolves its wall times in a zone. A Recurrence must be safe for concurrent use.
+// [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], a [YearlyBy] or a [Yahrzeit] by another
+// calendar, any of them [Bounded], announced by an [Offset] or kept [Within] working days and windows, or
+// one of the host's own. It knows no zone and no clock change; [Next] resolves its wall times in a zone.
+// A Recurrence must be safe for concurrent use.
 type Recurrence interface {
 	// After returns the first slot strictly after w. The wall time w need not be a slot; the
 	// zero WallTime comes before every other. Policies decide about days that a month or a
@@ -27,18 +28,22 @@ type Slot struct {
 	Key  string   // see Occurrence.Key
 	Unit Unit     // what Key names; UnitText for keys of the host's own
 	Wall WallTime // its date exists in the calendar
-	// Nominal is the wall time of the slot before an [Offset] or an [Outside] moved it. It
+	// Nominal is the wall time of the slot before an [Offset] or a [Within] moved it. It
 	// is the zero WallTime for all others.
 	Nominal WallTime
 	// Named is the day that the rule names where the calendar lacks it and a policy
 	// moved the slot: 2027-02-29. It is the zero Date otherwise.
 	Named Date
+	// DayReason says in a few words of English why the slot of a [YearlyBy] or a [Yahrzeit] is on
+	// another day than the rule names: "30 Kislev moved to 1 Tevet". It is empty otherwise.
+	DayReason string
 	// Announces is the wall time that the slot of an [Offset] announces. It is the zero
 	// WallTime for all others.
 	Announces WallTime
-	// MovedFrom is the wall time from which an [Outside] moved the slot. It is the zero
-	// WallTime for all others.
-	MovedFrom WallTime
+	// Move is how a [Within] moved the slot.
+	Move Move
+	// Consulted says which work calendars decided where the slot is.
+	Consulted Consulted
 }
 
 // keepingNominal returns a slot that is about to be moved, with the wall time from before the first move.
@@ -49,7 +54,9 @@ func (s Slot) keepingNominal() Slot {
 	return s
 }
 
-// Occurrence is a wall time that a recurrence yields, in a zone and by policies.
+// Occurrence is a wall time that a recurrence yields, in a zone and by policies. If [Next] returned
+// it, its field Resolution has the instant. Resolution is out of date if Wall, Zone or Policies
+// were changed since. [Occurrence.Resolve] returns the present resolution.
 type Occurrence struct {
 	// Key names the occurrence among those of its recurrence, for ever. It is a local name, such as
 	// "2027" for a birthday or "2027-03-15" for a daily digest, never an instant: no change of
@@ -57,7 +64,7 @@ type Occurrence struct {
 	Key string
 	// Unit is what Key names. The zero Unit, UnitText, is for keys of the host's own.
 	Unit Unit
-	// Nominal is the wall time of the occurrence before an [Offset] or an [Outside] moved
+	// Nominal is the wall time of the occurrence before an [Offset] or a [Within] moved
 	// it; see [Slot]. The zero WallTime means that it is Wall.
 	Nominal WallTime
 	// Wall is when the occurrence happens on the clocks of Zone.
@@ -68,10 +75,20 @@ type Occurrence struct {
 	Policies Policies
 	// Named is the day that the rule names, if the month or year does not have it; see [Slot].
 	Named Date
+	// DayReason says why the occurrence is on another day than the rule names; see [Slot].
+	DayReason string
 	// Announces is the wall time that the occurrence of an [Offset] announces; see [Slot].
 	Announces WallTime
-	// MovedFrom is the wall time from which an [Outside] moved the occurrence; see [Slot].
-	MovedFrom WallTime
+	// Move is how a [Within] moved the occurrence.
+	Move Move
+	// Consulted says which work calendars decided where the occurrence is.
+	Consulted Consulted
+
+	answer // has the field Resolution
+}
+
+// answer is the part of an Occurrence that [Next] found.
+type answer struct {
 	// Resolution is the instant that [Next] found. It is zero in an Occurrence that Next did
 	// not make, and out of date if Wall, Zone or Policies were changed since.
 	// [Occurrence.Resolve] returns the present resolution.
@@ -123,9 +140,10 @@ func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, er
 	return upcoming(r, z, p, after)
 }
 
-// Reason says in a few words of English how the day and the instant were found:
-// "29 February moved to 28 February", "3 days before 15 March", "moved from 06:00 to 08:00
+// Reason says in a few words of English how the day and the instant were found: "29 February moved to
+// 28 February", "30 Kislev moved to 1 Tevet", "3 days before 15 March", "moved from 06:00 to 08:00
 // because of quiet hours", "moved forward 60 min because clocks skip 02:00–03:00", or "exact".
+// If a day was past the end of a work calendar, it says that the occurrence is provisional.
 func (o Occurrence) Reason() string {
 	is := o.Wall.Date
 	day := func(d Date) string { return fmt.Sprintf("%d %s", d.Day, d.Month) }
@@ -135,13 +153,22 @@ func (o Occurrence) Reason() string {
 		reasons = append(reasons, distance(o.Wall.Date, is)+" "+day(is))
 	}
 	if o.Named != (Date{}) {
+		if o.Announces == (WallTime{}) && o.Nominal != (WallTime{}) {
+			is = o.Nominal.Date // to where the calendar moved it; the rest did a Within
+		}
 		reasons = append(reasons, fmt.Sprintf("%s moved to %s", day(o.Named), day(is)))
 	}
-	if o.MovedFrom != (WallTime{}) {
-		reasons = append(reasons, fmt.Sprintf("moved from %s to %s because of quiet hours", o.MovedFrom.Clock.short(), o.Wall.Clock.short()))
+	if o.DayReason != "" {
+		reasons = append(reasons, o.DayReason)
+	}
+	if o.Move != (Move{}) {
+		reasons = append(reasons, o.Move.Reason())
 	}
 	if o.Resolution.Reading != ShownOnce || len(reasons) == 0 {
 		reasons = append(reasons, o.Resolution.Reason())
+	}
+	if o.Consulted.Provisional {
+		reasons = append(reasons, "provisional, because not all holidays are known yet")
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -188,7 +215,11 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 			return Occurrence{}, err
 		}
 		w = slot.Wall
-		next := Occurrence{Key: slot.Key, Unit: slot.Unit, Nominal: slot.Nominal, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
+		next := Occurrence{
+			Key: slot.Key, Unit: slot.Unit, Nominal: slot.Nominal, Wall: w, Zone: z, Policies: p,
+			Named: slot.Named, DayReason: slot.DayReason,
+			Announces: slot.Announces, Move: slot.Move, Consulted: slot.Consulted.since(shown.Date),
+		}
 		if next.Resolution, err = z.resolve(w, p); err != nil {
 			if gone, ok := errors.AsType[*WallTimeError](err); ok && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows

@@ -94,6 +94,7 @@ func rulesAt(t *testing.T, w calendar.WallTime) map[string]calendar.Recurrence {
 		"monthly":      calendar.Monthly{Day: d.Day, At: c},
 		"weekly":       calendar.Weekly{On: []time.Weekday{weekday}, At: c, Every: 2, From: d},
 		"daily":        calendar.Daily{At: c, Every: 3, From: d},
+		"yearly by":    yearlyOn(t, w),
 		"RRULE yearly": rrule(t, "FREQ=YEARLY", begin.String()),
 		"RRULE daily":  rrule(t, fmt.Sprintf("FREQ=DAILY;BYDAY=%.2s", strings.ToUpper(weekday.String())), begin.String()),
 		"cron":         cron(t, fmt.Sprintf("%d %d * * %d", c.Minute, c.Hour, weekday)),

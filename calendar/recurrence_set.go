@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// RecurrenceSet is a recurrence set of RFC 5545 section 3.8.5: a start, a rule, further dates
-// and exceptions. Make it with [ParseRecurrenceSet], and ask [Next] for slots in the zone
-// that [RecurrenceSet.Zone] returns. Its keys are wall times, "2027-03-15T09:00:00": they do
-// not change when a date or an exception is added.
+// RecurrenceSet is a recurrence set of RFC 5545 section 3.8.5: a start, a rule, further dates and
+// exceptions. Make it with [ParseRecurrenceSet], and ask [Next] for slots in the zone that
+// [RecurrenceSet.Zone] returns. Its keys are wall times, "2027-03-15T09:00:00": they do not change
+// when a date or an exception is added. If the rule is by another calendar, the set has the keys of
+// the rule.
 //
 // What [RRule] says of a rule holds here too. So the start is a slot only if the rule yields
 // it, or if there is no rule. Besides:
@@ -73,7 +74,9 @@ func (s RecurrenceSet) until(w WallTime, p Policies, yield func(Slot, error) boo
 			if s.leavesOut(slot.Wall, p) {
 				continue
 			}
-			slot.Key, slot.Unit = slot.Wall.String(), UnitTime
+			if s.rule.by == nil {
+				slot.Key, slot.Unit = slot.Wall.String(), UnitTime
+			}
 		}
 		if !yield(slot, err) {
 			return w, false
@@ -132,16 +135,14 @@ func (s RecurrenceSet) leavesOut(w WallTime, p Policies) bool {
 
 // excepts reports whether an EXDATE names a wall time, or its date.
 func (s RecurrenceSet) excepts(w WallTime) bool {
-	_, named := slices.BinarySearchFunc(s.except, w, compareWalls)
+	_, named := slices.BinarySearchFunc(s.except, w, WallTime.Compare)
 	return named || s.exceptsDate(w.Date)
 }
 
 func (s RecurrenceSet) exceptsDate(d Date) bool {
-	_, found := slices.BinarySearchFunc(s.exceptOn, WallTime{Date: d}, compareWalls)
+	_, found := slices.BinarySearchFunc(s.exceptOn, WallTime{Date: d}, WallTime.Compare)
 	return found
 }
-
-func compareWalls(a, b WallTime) int { return a.Labelled().Compare(b.Labelled()) }
 
 const (
 	dateForm = "20060102"         // a date in iCalendar

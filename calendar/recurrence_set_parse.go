@@ -35,8 +35,12 @@ const (
 // The error is an [*InvalidRecurrenceError] that names everything that is wrong: every other
 // property and parameter, other dates without a time of day and periods, a TZID that
 // [LoadTimezone] refuses, and what [ParseRRule] refuses. A text may have 64 KiB.
-func ParseRecurrenceSet(text string) (RecurrenceSet, error) {
-	p := setParser{}
+//
+// The systems are the calendars that RSCALE may name, besides the Gregorian one. A set with such a
+// rule must have no RDATE, and has the keys of the rule: see [RRule]. Its DTSTART and EXDATE are
+// Gregorian dates.
+func ParseRecurrenceSet(text string, systems ...System) (RecurrenceSet, error) {
+	p := setParser{systems: systems}
 	if len(text) > maxSetText {
 		p.refuse("the text has %d bytes, more than %d", len(text), maxSetText)
 		return RecurrenceSet{}, p.failure(text)
@@ -53,6 +57,9 @@ func ParseRecurrenceSet(text string) (RecurrenceSet, error) {
 	for _, l := range lines {
 		p.read(l)
 	}
+	if p.set.rule.by != nil && len(p.set.dates) > 0 {
+		p.refuse("RDATE is not for a rule by another calendar")
+	}
 	if err := p.failure(text); err != nil {
 		return RecurrenceSet{}, err
 	}
@@ -62,6 +69,7 @@ func ParseRecurrenceSet(text string) (RecurrenceSet, error) {
 // setParser reads the lines of a recurrence set, and collects what is wrong.
 type setParser struct {
 	set         RecurrenceSet
+	systems     []System
 	began       int // how often there is a DTSTART
 	ruled       int // how often there is an RRULE
 	form        setForm
@@ -245,7 +253,7 @@ func (p *setParser) rule(l setLine) {
 	if !start.Valid() {
 		start = WallTime{Date: Date{Year: 2000, Month: time.January, Day: 1}} // to see what else is wrong
 	}
-	rule, err := ParseRRule(l.value, start)
+	rule, err := ParseRRule(l.value, start, p.systems...)
 	if bad, ok := errors.AsType[*InvalidRecurrenceError](err); ok {
 		for _, problem := range bad.Problems {
 			p.refuse("RRULE: %s", problem)
@@ -350,7 +358,7 @@ func (s RecurrenceSet) ordered() RecurrenceSet {
 		s.dates = append(s.dates, s.start)
 	}
 	each := func(list []WallTime) []WallTime {
-		slices.SortFunc(list, compareWalls)
+		slices.SortFunc(list, WallTime.Compare)
 		return slices.Compact(list)
 	}
 	s.dates, s.except, s.exceptOn = each(s.dates), each(s.except), each(s.exceptOn)

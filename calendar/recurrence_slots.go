@@ -33,10 +33,10 @@ func inZone(r Recurrence, z Timezone, p Policies) Recurrence {
 		return r
 	case *Offset:
 		return inZone(*r, z, p)
-	case Outside:
-		r.Of = inZone(r.Of, z, p)
+	case Within:
+		r.Of, r.zone = inZone(r.Of, z, p), z
 		return r
-	case *Outside:
+	case *Within:
 		return inZone(*r, z, p)
 	}
 	return r
@@ -73,7 +73,7 @@ func firstOf(slots iter.Seq2[Slot, error], w WallTime) (Slot, error) {
 // would have the method from it, and its own After would never be asked.
 func slots(r Recurrence, w WallTime, p Policies) iter.Seq2[Slot, error] {
 	switch r.(type) {
-	case Bounded, *Bounded, RRule, *RRule, RecurrenceSet, *RecurrenceSet, Offset, *Offset, Outside, *Outside:
+	case Bounded, *Bounded, RRule, *RRule, RecurrenceSet, *RecurrenceSet, Offset, *Offset, Within, *Within:
 		return r.(interface {
 			slots(WallTime, Policies) iter.Seq2[Slot, error]
 		}).slots(w, p)
@@ -127,9 +127,9 @@ func counted(r Recurrence) bool {
 		return counted(r.Of)
 	case *Offset:
 		return counted(*r)
-	case Outside:
+	case Within:
 		return counted(r.Of)
-	case *Outside:
+	case *Within:
 		return counted(*r)
 	}
 	return false

@@ -49,13 +49,23 @@ import (
 //     their own year by INTERVAL and BYSETPOS.
 //   - A part may stand anywhere, FREQ too, and a list may name an entry twice.
 //
-// Of RFC 7529 it has SKIP for the Gregorian calendar. Any other RSCALE is refused, as section 4
-// permits, and so are leap months such as BYMONTH=5L. SKIP moves a day that BYMONTHDAY or the start
-// names and the month lacks. SKIP does not move a day counted from the end of the month, a day of
-// the year or a numbered week: if the day does not exist, it is left out. BYDAY is applied after
-// the move. Days that are moved to the same date are one slot.
+// Of RFC 7529 it has SKIP, and RSCALE for the calendars that [ParseRRule] is given. Any other RSCALE is
+// refused, as section 4 permits. A rule by another calendar:
+//
+//   - is YEARLY or MONTHLY, and has no BY parts but BYMONTH, with leap months such as 5L, and BYMONTHDAY.
+//   - has dates of that calendar as keys, with a unit of their own: "2025-06L-10" and
+//     "day:chinese". A key names the day before SKIP moves it, so neither a corrected table nor
+//     another SKIP changes a key.
+//   - counts an INTERVAL in years or months of that calendar, leap months included.
+//   - ends with the last year of the calendar, see [YearlyBy].
+//
+// SKIP first moves a leap month that the year lacks. Then it moves a day that BYMONTHDAY or the
+// start names and the month lacks. SKIP does not move a day counted from the end of the month, a
+// day of the year or a numbered week: if the day does not exist, it is left out. BYDAY is applied
+// after the move. Days that are moved to the same date are one slot.
 type RRule struct {
 	rule  rrule.Rule
+	by    *scaled // nil for the Gregorian calendar
 	start WallTime
 	zone  Timezone // where Next looks for slots; zero if unknown
 }
@@ -65,25 +75,35 @@ type RRule struct {
 // month. Letters may have either case, and "RRULE:" may stand before the rule. The error is
 // an [*InvalidRecurrenceError] that names every bad part: parts that the RFCs forbid, parts
 // that [RRule] refuses, and unknown parts, those with X- included.
-func ParseRRule(text string, start WallTime) (RRule, error) {
+//
+// RSCALE may name the Gregorian calendar and the given systems, in capital letters: RSCALE=HEBREW.
+func ParseRRule(text string, start WallTime, systems ...System) (RRule, error) {
 	var problems []string
-	rule, err := rrule.Parse(text)
+	var scales []string
+	for _, s := range systems {
+		scales = append(scales, scaleOf(s))
+	}
+	rule, err := rrule.Parse(text, scales...)
 	if bad, ok := errors.AsType[*rrule.Error](err); ok {
 		problems = bad.Problems
 	}
 	if !start.Valid() {
 		problems = append(problems, fmt.Sprintf("the start %s is on no calendar", start))
 	}
+	r := RRule{rule: rule, start: start}
+	if parts, ok := rule.Scaled(); ok && len(problems) == 0 {
+		r.by, problems = newScaled(parts, start, systems)
+	}
 	if err := invalidRecurrence(text, problems); err != nil {
 		return RRule{}, err
 	}
-	return RRule{rule: rule, start: start}, nil
+	return r, nil
 }
 
 // After returns the first slot strictly after w. It knows no zone: it may return slots that
 // end up after an UNTIL in UTC, and counts slots that clocks skip. [Next] does neither.
 func (r RRule) After(w WallTime, p Policies) (Slot, error) {
-	if !r.zone.IsZero() {
+	if !r.zone.IsZero() || r.by != nil {
 		return r.first(w, p)
 	}
 	if err := r.check(); err != nil {
@@ -111,8 +131,22 @@ func (r RRule) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 			r.countShown(w, p, yield)
 			return
 		}
+		for slot, err := range r.readings(w) {
+			if (err != nil || !r.isOver(slot.Wall, p)) && !yield(slot, err) {
+				return
+			}
+		}
+	}
+}
+
+// readings yields the slots after w in any zone, and at last an error.
+func (r RRule) readings(w WallTime) iter.Seq2[Slot, error] {
+	if r.by != nil {
+		return r.by.slots(r.rule, w)
+	}
+	return func(yield func(Slot, error) bool) {
 		for next := range r.rule.Slots(r.start.Labelled(), w.Labelled()) {
-			if slot := r.slot(next); !r.isOver(slot.Wall, p) && !yield(slot, nil) {
+			if !yield(r.slot(next), nil) {
 				return
 			}
 		}
@@ -122,9 +156,13 @@ func (r RRule) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 
 // countShown yields the slots after w, of which COUNT counts those that clocks show.
 func (r RRule) countShown(w WallTime, p Policies, yield func(Slot, error) bool) {
-	shown, skipped := 0, 0
-	for next := range r.rule.Uncounted().Slots(r.start.Labelled(), justBefore(r.start).Labelled()) {
-		slot := r.slot(next)
+	shown, skipped, count := 0, 0, r.rule.Count()
+	r.rule = r.rule.Uncounted()
+	for slot, err := range r.readings(justBefore(r.start)) {
+		if err != nil {
+			yield(Slot{}, err)
+			return
+		}
 		if r.zone.skips(slot.Wall, p) {
 			if skipped++; skipped > maxSkipped {
 				break
@@ -134,7 +172,7 @@ func (r RRule) countShown(w WallTime, p Policies, yield func(Slot, error) bool) 
 		if w.Before(slot.Wall) && !yield(slot, nil) {
 			return
 		}
-		if shown++; shown == r.rule.Count() {
+		if shown++; shown == count {
 			break
 		}
 	}

@@ -21,16 +21,27 @@ type RuleText struct {
 	// day. A cron expression has its own times. With Before, At is the time of the announcement.
 	At string
 	// On is the day: mon,thu for weekly; 1 to 31, or -1 for the last day, for monthly; 02-29
-	// for yearly. The default is that of the first day. Other rules have none.
+	// for yearly, or 05L-08 by the System. The default is that of the first day. Other rules have none.
 	On string
 	// Every is the interval in days, weeks, months or years, 1 to 10,000,000, counted from
 	// the first day; default 1. RRULEs and cron expressions have their own.
 	Every string
 	// Before announces each occurrence that many days earlier, 0 to 10,000. Empty announces none.
 	Before string
-	// Quiet moves each occurrence out of quiet hours, such as 22:00-08:00 (see [Outside]).
+	// Quiet moves each occurrence out of quiet hours, such as 22:00-08:00 (see [Within]).
 	// Empty moves none.
 	Quiet string
+	// Hours moves each occurrence into a window, such as "Mo-Fr 09:00-18:00; Sa 10:00-14:00" (see
+	// [ParseWindow]). Empty moves none. Hours and Quiet together are an error.
+	Hours string
+	// WorkDays moves each occurrence from a day off to a working day. Nil moves none.
+	WorkDays *WorkCalendar
+	// Convention says to which working day an occurrence moves, such as modified-following (see
+	// [Convention]). Empty is following.
+	Convention string
+	// System is the calendar of a yearly rule, as in [YearlyBy], and one that the RSCALE of an RRULE
+	// may name. A monthly rule is refused with it. Nil is the Gregorian calendar.
+	System System
 }
 
 const maxTextBytes = 1000 // of a rule
@@ -52,10 +63,8 @@ func (r RuleText) Parse(first Date) (Recurrence, error) {
 	if r.Before != "" {
 		rule = Bounded{Rule: Offset{Of: rule, Days: -before, At: at}, Start: WallTime{Date: first}}
 	}
-	if r.Quiet != "" {
-		quiet, err := ParseQuietHours(r.Quiet)
-		p.wrong("quiet", err)
-		rule = Outside{Of: rule, Quiet: quiet}
+	if r.Quiet != "" || r.Hours != "" || r.WorkDays != nil || r.Convention != "" {
+		rule = p.within(rule, first)
 	}
 	if len(p.bad.Problems) > 0 {
 		return nil, &p.bad
@@ -77,8 +86,13 @@ func (p *ruleParser) refuse(field, problem string) {
 func (p *ruleParser) wrong(field string, err error) {
 	var format *FormatError
 	var invalid *InvalidRecurrenceError
+	var input *InputError
 	switch {
 	case err == nil:
+	case errors.As(err, &input):
+		for _, problem := range input.Problems {
+			p.refuse(field, "is invalid: "+problem.Field+" "+problem.Problem)
+		}
 	case errors.As(err, &format):
 		p.refuse(field, fmt.Sprintf("%q %s", format.Text, format.Problem))
 	case errors.As(err, &invalid):
@@ -118,8 +132,14 @@ func (p *ruleParser) named(start WallTime, every int) Recurrence {
 	case "weekly":
 		return Weekly{On: p.weekdays(from), At: at, Every: every, From: from}
 	case "monthly":
+		if p.System != nil {
+			p.refuse("rule", "is monthly by another calendar, which needs an RRULE: RSCALE="+scaleOf(p.System)+";FREQ=MONTHLY")
+		}
 		return Monthly{Day: p.dayOfMonth(from), At: at, Every: every, From: from}
 	case "yearly":
+		if p.System != nil {
+			return p.yearlyBy(start, every)
+		}
 		day := p.dayOfYear(from)
 		return Yearly{Month: day.Month, Day: day.Day, At: at, Every: every, From: from}
 	}
@@ -134,7 +154,11 @@ func (p *ruleParser) written(start WallTime) Recurrence {
 	}
 	if strings.Contains(p.Rule, "=") {
 		p.without("an RRULE", "on", "every")
-		rule, err := ParseRRule(p.Rule, start)
+		var systems []System
+		if p.System != nil {
+			systems = append(systems, p.System)
+		}
+		rule, err := ParseRRule(p.Rule, start, systems...)
 		p.wrong("rule", err)
 		return rule
 	}
@@ -149,6 +173,46 @@ func (p *ruleParser) written(start WallTime) Recurrence {
 	}
 	p.wrong("rule", err)
 	return Bounded{Rule: rule, Start: WallTime{Date: start.Date}}
+}
+
+// yearlyBy returns a yearly rule by the System.
+func (p *ruleParser) yearlyBy(start WallTime, every int) Recurrence {
+	day, err := p.System.Day(start.Date)
+	if p.On != "" {
+		day, err = ParseSystemDate(p.On)
+		if err == nil && day.Year != 0 {
+			err = &FormatError{excerpt.Of(p.On, maxQuoted), "is not a day of the year such as 05L-08"}
+		}
+	}
+	p.wrong("on", err)
+	return YearlyBy{System: p.System, Month: day.Month, Leap: day.Leap, Day: day.Day, At: start.Clock, Every: every, From: start.Date}
+}
+
+// within returns a rule within working days and a window. A slot that moves back stays in the days from the first on.
+func (p *ruleParser) within(rule Recurrence, first Date) Recurrence {
+	w := Within{Of: rule, WorkDays: p.WorkDays, Convention: Convention(strings.ToLower(p.Convention))}
+	if p.Quiet != "" {
+		quiet, err := ParseQuietHours(p.Quiet)
+		p.wrong("quiet", err)
+		w.Window = quiet.Window()
+	}
+	if p.Hours != "" {
+		hours, err := ParseWindow(p.Hours)
+		p.wrong("hours", err)
+		w.Window = hours
+	}
+	switch {
+	case p.Quiet != "" && p.Hours != "":
+		p.refuse("hours", "have no meaning with quiet hours")
+	case p.Convention != "" && p.Hours == "" && p.WorkDays == nil:
+		p.refuse("convention", "has no meaning without working days and hours")
+	case !w.Convention.valid():
+		p.refuse("convention", fmt.Sprintf("%q is not following, modified-following, preceding, modified-preceding, nearest or skip", excerpt.Of(p.Convention, maxQuoted)))
+	}
+	if p.Quiet != "" && p.WorkDays == nil {
+		return w // which moves nothing back
+	}
+	return Bounded{Rule: w, Start: WallTime{Date: first}}
 }
 
 // without refuses fields that have no meaning with a rule.
@@ -167,7 +231,7 @@ func (p *ruleParser) weekdays(first Date) []time.Weekday {
 	}
 	var days []time.Weekday
 	for name := range strings.SplitSeq(p.On, ",") {
-		day, ok := weekdayOf(strings.ToLower(strings.TrimSpace(name)))
+		day, ok := weekdayOf(strings.ToLower(strings.TrimSpace(name)), 3)
 		if !ok {
 			p.refuse("on", fmt.Sprintf("%q is not a day of the week such as mon", excerpt.Of(name, maxQuoted)))
 		}
@@ -176,10 +240,10 @@ func (p *ruleParser) weekdays(first Date) []time.Weekday {
 	return days
 }
 
-// weekdayOf reads the first letters of a day in lower case, at least three.
-func weekdayOf(name string) (time.Weekday, bool) {
+// weekdayOf reads the first letters of a day in lower case, at least so many.
+func weekdayOf(name string, letters int) (time.Weekday, bool) {
 	for day := time.Sunday; day <= time.Saturday; day++ {
-		if len(name) >= 3 && strings.HasPrefix(strings.ToLower(day.String()), name) {
+		if len(name) >= letters && strings.HasPrefix(strings.ToLower(day.String()), name) {
 			return day, true
 		}
 	}

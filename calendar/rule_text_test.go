@@ -16,6 +16,9 @@ func TestARuleTextNamesEveryWrongField(t *testing.T) {
 	first := calendar.Date{Year: 2026, Month: 3, Day: 7}
 	for text, want := range map[calendar.RuleText]string{
 		{Rule: "weekly", At: "25:00", On: "mon,x", Every: "0", Before: "-1", Quiet: "8"}: "at every before on quiet",
+		{Hours: "Mo-Xx 9-18; Tu", Convention: "sideways"}:                                "hours hours convention",
+		{Hours: "Mo-Fr 09:00-18:00", Quiet: "22:00-08:00"}:                               "hours",
+		{Quiet: "22:00-08:00", Convention: "following"}:                                  "convention",
 		{Rule: "once", On: "mon", Every: "2"}:                                            "on every",
 		{Rule: "* * * * *", At: "09:00"}:                                                 "at",
 		{Rule: "fortnightly"}:                                                            "rule",
@@ -31,6 +34,23 @@ func TestARuleTextNamesEveryWrongField(t *testing.T) {
 			fields = append(fields, p.Field)
 		}
 		require.Equal(t, want, strings.Join(fields, " "), "%+v: %v", text, err)
+	}
+}
+
+func TestARuleTextKeepsWithinWorkingDays(t *testing.T) {
+	t.Parallel()
+	first := calendar.Date{Year: 2026, Month: 10, Day: 25} // a Sunday
+	for text, want := range map[calendar.RuleText]string{
+		{WorkDays: workCalendar(t, "TEST", "2026-10-26 holiday")}:                                            "2026-10-27 2026-10-27T09:00",
+		{WorkDays: workCalendar(t, "TEST"), Convention: "Preceding"}:                                         "2026-10-26 2026-10-26T09:00",
+		{Hours: "Mo-Fr 10:00-18:00", Rule: "weekly", On: "sun"}:                                              "2026-10-25 2026-10-26T10:00",
+		{Rule: "monthly", On: "31", WorkDays: workCalendar(t, "TEST"), Convention: "modified-following"}:     "2026-10 2026-10-30T09:00",
+		{Rule: "weekly", On: "sun", WorkDays: workCalendar(t, "TEST"), Quiet: "22:00-08:00", At: "07:00"}:    "2026-10-25 2026-10-26T08:00",
+		{Rule: "weekly", On: "mon", Before: "2", WorkDays: workCalendar(t, "TEST"), Convention: "preceding"}: "2026-11-02 2026-10-30T09:00",
+	} {
+		rule, err := text.Parse(first)
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, listedAfter(t, rule, "2026-10-01T00:00:00", 1), "%+v", text)
 	}
 }
 

@@ -77,6 +77,10 @@ type Monthly struct {
 	At    Clock
 	Every int  // interval in months, counted from From: 2 means every second month; 0 means 1
 	From  Date // no slot on an earlier day; zero means no such bound, and is refused if Every exceeds 1
+	// WorkDays makes Day a working day of the month: 3 is the third, and -1 the last. A month
+	// with fewer has no slot, whatever the month end policy. Nil, the default, counts all days. To
+	// move a day of the month that is no working day, see [Within].
+	WorkDays *WorkCalendar
 }
 
 // After returns the first slot strictly after w.
@@ -97,6 +101,10 @@ func (m Monthly) After(w WallTime, p Policies) (Slot, error) {
 		named, days := Date{year, name, m.Day}, civil.DaysIn(year, name)
 		slot := Slot{Wall: WallTime{named, m.At}}
 		switch {
+		case m.WorkDays != nil:
+			if !m.onWorkDay(&slot) {
+				continue
+			}
 		case m.Day < 0:
 			slot.Wall.Date.Day = days + 1 + m.Day
 		case m.Day > days && skip:
@@ -105,11 +113,28 @@ func (m Monthly) After(w WallTime, p Policies) (Slot, error) {
 			slot.Wall.Date.Day, slot.Named = days, named
 		}
 		if w.Before(slot.Wall) && !slot.Wall.Date.Before(m.From) {
-			slot.Key, slot.Unit = fmt.Sprintf("%04d-%02d", year, name), UnitMonth
+			slot.Key, slot.Unit = Date{year, name, 1}.String()[:len("2006-01")], UnitMonth
 			return slot, nil
 		}
 	}
 	return Slot{}, noOccurrence(w)
+}
+
+// onWorkDay puts a slot on the working day of its month, and reports whether there is one.
+func (m Monthly) onWorkDay(slot *Slot) bool {
+	month := slot.Wall.Date
+	first := dayNumber(Date{month.Year, month.Month, 1})
+	last := first + civil.DaysIn(month.Year, month.Month) - 1
+	day, low, high := 0, first, last
+	if m.Day > 0 {
+		day = m.WorkDays.add(first-1, m.Day)
+		high = day
+	} else {
+		day = m.WorkDays.add(last+1, m.Day)
+		low = day
+	}
+	slot.Wall.Date, slot.Consulted = dateOf(day), m.WorkDays.consulted(low, high)
+	return first <= day && day <= last
 }
 
 func (m Monthly) check() (step int, err error) {
@@ -226,8 +251,18 @@ const (
 )
 
 // dayNumber counts days from the beginning of the calendar.
-func dayNumber(d Date) int {
-	return int((WallTime{Date: d}.Labelled().Unix() - beginning) / secondsPerDay)
+func dayNumber(d Date) int { return civil.DayNumber(d.Year, d.Month, d.Day) }
+
+// dateOf returns the day of a number of [dayNumber]. It may lie outside of the years 1 to 9999.
+func dateOf(day int) Date {
+	year, month, dayOfMonth := civil.DateOf(day)
+	return Date{year, month, dayOfMonth}
+}
+
+// weekdayOn returns the day of the week of a number of [dayNumber]. Day 0 is a Monday.
+func weekdayOn(day int) time.Weekday {
+	const week = 7
+	return time.Weekday(((day+1)%week + week) % week)
 }
 
 // firstDay returns the number of the first day, not before from, whose clock reading comes after w.
@@ -247,6 +282,6 @@ func firstDay(w WallTime, at Clock, from Date) int {
 
 // dated is a slot that its date names.
 func dated(day int, at Clock) Slot {
-	date := DateOf(time.Unix(int64(day)*secondsPerDay+beginning, 0).UTC())
+	date := dateOf(day)
 	return Slot{Key: date.String(), Unit: UnitDay, Wall: WallTime{date, at}}
 }

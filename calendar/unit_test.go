@@ -37,6 +37,7 @@ func TestSlotsHaveTheUnitOfTheirRule(t *testing.T) {
 	}{
 		"once":         {calendar.Once{At: begin}, calendar.UnitTime},
 		"yearly":       {calendar.Yearly{Month: 1, Day: 1, At: nine}, calendar.UnitYear},
+		"yearly by":    {yearlyOn(t, begin), "year:lunar"},
 		"monthly":      {calendar.Monthly{Day: 1, At: nine}, calendar.UnitMonth},
 		"weekly":       {calendar.Weekly{On: []time.Weekday{time.Friday}, At: nine}, calendar.UnitDay},
 		"daily":        {calendar.Daily{At: nine}, calendar.UnitDay},
@@ -54,8 +55,8 @@ func TestSlotsHaveTheUnitOfTheirRule(t *testing.T) {
 		quiet := calendar.QuietHours{From: calendar.Clock{Hour: 10}, Until: eight}
 		for _, r := range []calendar.Recurrence{
 			calendar.Offset{Of: tt.rule, Days: 3, At: nine},
-			calendar.Outside{Of: calendar.Offset{Of: tt.rule, Days: 3, At: calendar.Clock{Hour: 3}}, Quiet: quiet},
-			calendar.Offset{Of: calendar.Outside{Of: tt.rule, Quiet: calendar.QuietHours{From: eight, Until: calendar.Clock{Hour: 23, Minute: 59}}}, Days: 3, At: nine},
+			calendar.Within{Of: calendar.Offset{Of: tt.rule, Days: 3, At: calendar.Clock{Hour: 3}}, Window: quiet.Window()},
+			calendar.Offset{Of: calendar.Within{Of: tt.rule, Window: calendar.QuietHours{From: eight, Until: calendar.Clock{Hour: 23, Minute: 59}}.Window()}, Days: 3, At: nine},
 		} {
 			slot, err := r.After(wall(t, "2027-01-03T12:00:00"), calendar.Policies{})
 			if err != nil || slot.Unit != tt.unit || slot.Key != plain.Key || slot.Nominal != plain.Wall {

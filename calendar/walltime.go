@@ -79,13 +79,34 @@ func (d Date) Valid() bool {
 }
 
 // Before reports whether d comes before other.
-func (d Date) Before(other Date) bool {
-	return cmp.Or(cmp.Compare(d.Year, other.Year), cmp.Compare(d.Month, other.Month), cmp.Compare(d.Day, other.Day)) < 0
+func (d Date) Before(other Date) bool { return d.Compare(other) < 0 }
+
+// Compare returns -1 if d comes before other, +1 if it comes after it, and 0 if both are the same.
+func (d Date) Compare(other Date) int {
+	return cmp.Or(cmp.Compare(d.Year, other.Year), cmp.Compare(d.Month, other.Month), cmp.Compare(d.Day, other.Day))
 }
+
+// AddDays returns the day so many days after d, or before it if days is negative. It is not
+// [Date.Valid] if it lies outside of the years 1 to 9999.
+func (d Date) AddDays(days int) Date { return dateOf(dayNumber(d) + days) }
+
+// DaysUntil returns how many days other is after d. It is negative if other comes before d.
+func (d Date) DaysUntil(other Date) int { return dayNumber(other) - dayNumber(d) }
+
+// Weekday returns the day of the week.
+func (d Date) Weekday() time.Weekday { return weekdayOn(dayNumber(d)) }
 
 // String formats d as "2006-01-02".
 func (d Date) String() string {
-	return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day)
+	if uint(d.Year) > 9999 || uint(d.Month) > 99 || uint(d.Day) > 99 {
+		return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day)
+	}
+	text := []byte("0000-00-00") // without fmt, since each slot has a date as its key
+	for i, digits := range [...]int{d.Year / 100, d.Year % 100, int(d.Month), d.Day} {
+		at := []int{0, 2, 5, 8}[i]
+		text[at], text[at+1] = '0'+byte(digits/10), '0'+byte(digits%10)
+	}
+	return string(text)
 }
 
 // Clock is a reading of a 24-hour clock. Clocks are comparable with ==. The zero Clock is midnight.
@@ -115,8 +136,11 @@ func (c Clock) Valid() bool {
 }
 
 // Before reports whether c comes before other on one day.
-func (c Clock) Before(other Clock) bool {
-	return cmp.Or(cmp.Compare(c.Hour, other.Hour), cmp.Compare(c.Minute, other.Minute), cmp.Compare(c.Second, other.Second)) < 0
+func (c Clock) Before(other Clock) bool { return c.Compare(other) < 0 }
+
+// Compare returns -1 if c comes before other on one day, +1 if it comes after it, and 0 if both are the same.
+func (c Clock) Compare(other Clock) int {
+	return cmp.Or(cmp.Compare(c.Hour, other.Hour), cmp.Compare(c.Minute, other.Minute), cmp.Compare(c.Second, other.Second))
 }
 
 // String formats c as "15:04:05".
@@ -169,6 +193,12 @@ func (w WallTime) Before(other WallTime) bool {
 		return w.Date.Before(other.Date)
 	}
 	return w.Clock.Before(other.Clock)
+}
+
+// Compare returns -1 if w comes before other on the wall, +1 if it comes after it, and 0 if both are
+// the same. See [WallTime.Before].
+func (w WallTime) Compare(other WallTime) int {
+	return cmp.Or(w.Date.Compare(other.Date), w.Clock.Compare(other.Clock))
 }
 
 // Labelled returns w with the label UTC: the form in which a wall time is stored, compared and

@@ -1,6 +1,8 @@
 package calendar_test
 
 import (
+	"cmp"
+	"fmt"
 	"testing"
 	"time"
 
@@ -155,6 +157,48 @@ func TestDateBeforeFollowsTheCalendar(t *testing.T) {
 	}
 }
 
+func TestCompareFollowsTheWall(t *testing.T) {
+	t.Parallel()
+
+	ordered := []string{"1999-12-31T23:59:59", "2000-01-01T00:00:00", "2000-01-01T00:00:01", "2000-01-01T00:01:00", "2000-01-01T01:00:00", "2000-02-01T00:00:00"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			left, right, want := wall(t, a), wall(t, b), cmp.Compare(i, j)
+			if got := left.Compare(right); got != want || left.Before(right) != (want < 0) {
+				t.Errorf("%v.Compare(%v) = %d, want %d", left, right, got, want)
+			}
+			if left.Date != right.Date && left.Date.Compare(right.Date) != want || left.Date == right.Date && left.Clock.Compare(right.Clock) != want {
+				t.Errorf("the parts of %v and %v are in another order", left, right)
+			}
+		}
+	}
+}
+
+func TestDatesCountDays(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range []struct {
+		from, to string
+		days     int
+		weekday  time.Weekday // of to
+	}{
+		{"2026-11-28", "2026-11-28", 0, time.Saturday},
+		{"2026-11-28", "2026-12-25", 27, time.Friday},
+		{"2028-02-28", "2028-03-01", 2, time.Wednesday},
+		{"2027-03-01", "2027-02-28", -1, time.Sunday},
+		{"0001-01-01", "9999-12-31", 3652058, time.Friday},
+		{"1990-03-15", "2026-03-15", 13149, time.Sunday},
+	} {
+		from, to := wall(t, tt.from+"T00:00:00").Date, wall(t, tt.to+"T00:00:00").Date
+		if got := from.DaysUntil(to); got != tt.days || from.AddDays(tt.days) != to || to.AddDays(-tt.days) != from || to.Weekday() != tt.weekday {
+			t.Errorf("%v to %v: %d days, want %d; %v, %v, %v", from, to, got, tt.days, from.AddDays(tt.days), to.AddDays(-tt.days), to.Weekday())
+		}
+	}
+	if first := (calendar.Date{Year: 1, Month: 1, Day: 1}); first.AddDays(-1).Valid() || first.AddDays(-1).String() != "0000-12-31" {
+		t.Errorf("the day before the first is %v", first.AddDays(-1))
+	}
+}
+
 func TestLabelledKeepsTheReading(t *testing.T) {
 	t.Parallel()
 
@@ -186,4 +230,18 @@ func FuzzParseWallTime(f *testing.F) {
 			t.Errorf("ParseClock(%q) = %v, valid %v, read again %v, %v", s, c, c.Valid(), again, err)
 		}
 	})
+}
+
+func TestDateStringPadsEachPart(t *testing.T) {
+	t.Parallel()
+	for _, year := range []int{-12, -1, 0, 1, 9, 99, 987, 2026, 9999, 10_000} {
+		for _, month := range []time.Month{-1, 0, 1, 9, 12, 99, 100} {
+			for _, day := range []int{-1, 0, 1, 31, 99, 100} {
+				d := calendar.Date{Year: year, Month: month, Day: day}
+				if want := fmt.Sprintf("%04d-%02d-%02d", year, month, day); d.String() != want {
+					t.Errorf("%s, want %s", d, want)
+				}
+			}
+		}
+	}
 }

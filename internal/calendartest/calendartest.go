@@ -55,7 +55,7 @@ func read[T any](t testing.TB, parse func() (T, error)) T {
 
 // Unresolved returns an occurrence without its resolution.
 func Unresolved(o calendar.Occurrence) calendar.Occurrence {
-	return calendar.Occurrence{Key: o.Key, Wall: o.Wall, Zone: o.Zone, Policies: o.Policies, Named: o.Named, Announces: o.Announces}
+	return calendar.Occurrence{Key: o.Key, Wall: o.Wall, Zone: o.Zone, Policies: o.Policies, Named: o.Named, DayReason: o.DayReason, Announces: o.Announces}
 }
 
 // Listed is a custom recurrence: a list of wall times in order.
@@ -140,11 +140,13 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 	w := s.DrawWall(t, "wall time of the rule")
 	every := rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(t, "every")
 	from := calendar.DateOf(w.Labelled().AddDate(0, 0, -rapid.IntRange(0, 40).Draw(t, "days before")))
-	switch rapid.SampledFrom(strings.Fields("once yearly monthly weekly daily rrule rrule cron cron outside listed")).Draw(t, "kind") {
+	switch rapid.SampledFrom(strings.Fields("once yearly yearlyby monthly weekly daily rrule rrule cron cron within listed")).Draw(t, "kind") {
 	case "once":
 		return calendar.Once{At: w}
 	case "yearly":
 		return calendar.Yearly{Month: w.Date.Month, Day: w.Date.Day, At: w.Clock, Every: every, From: from}
+	case "yearlyby":
+		return drawYearlyBy(t, w, calendar.YearlyBy{At: w.Clock, Every: every, From: from})
 	case "monthly":
 		day := rapid.SampledFrom([]int{w.Date.Day, 29, 30, 31, -1, -2}).Draw(t, "day")
 		return calendar.Monthly{Day: day, At: w.Clock, Every: every, From: from}
@@ -158,9 +160,9 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 		return s.drawRRule(t, calendar.WallTime{Date: from, Clock: w.Clock})
 	case "cron":
 		return drawCron(t)
-	case "outside":
+	case "within":
 		quiet := calendar.QuietHours{From: w.Clock, Until: s.DrawWall(t, "end of the quiet hours").Clock}
-		return calendar.Outside{Of: drawCron(t), Quiet: quiet, KeepDay: rapid.Bool().Draw(t, "keep day")}
+		return calendar.Within{Of: drawCron(t), Window: quiet.Window(), KeepDay: rapid.Bool().Draw(t, "keep day")}
 	}
 	l := Listed{w}
 	for range rapid.IntRange(0, 8).Draw(t, "others") {
@@ -168,6 +170,26 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 	}
 	slices.SortFunc(l, func(a, b calendar.WallTime) int { return a.Labelled().Compare(b.Labelled()) })
 	return slices.Compact(l)
+}
+
+// drawYearlyBy completes a rule for the day of w in an invented calendar, or for the end of its month.
+func drawYearlyBy(t *rapid.T, w calendar.WallTime, y calendar.YearlyBy) calendar.Recurrence {
+	day, err := Lunar{}.Day(w.Date)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.System, y.Month, y.Leap, y.Day = Lunar{}, day.Month, day.Leap, day.Day
+	if rapid.Bool().Draw(t, "last day of a long month") {
+		y.Month, y.Leap, y.Day = 12, false, 30
+	}
+	y.Missing = calendar.Missing{Month: DrawMissing(t, "month"), Day: DrawMissing(t, "day")}
+	return y
+}
+
+// DrawMissing draws a policy for a missing month or day, or none.
+func DrawMissing(t *rapid.T, of string) calendar.MissingPolicy {
+	all := []calendar.MissingPolicy{"", calendar.MissingBackward, calendar.MissingForward, calendar.MissingSkip}
+	return rapid.SampledFrom(all).Draw(t, "missing "+of)
 }
 
 func (s *Case) drawRRule(t *rapid.T, start calendar.WallTime) calendar.Recurrence {

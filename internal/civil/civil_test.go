@@ -81,3 +81,34 @@ func TestTheCalendarAgreesWithPackageTime(t *testing.T) {
 		}
 	}
 }
+
+func TestDayNumbersAgreeWithPackageTime(t *testing.T) {
+	t.Parallel()
+
+	first := time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for number := civil.DayNumber(-801, time.January, 1); number <= civil.DayNumber(10400, time.December, 31); number++ {
+		year, month, day := civil.DateOf(number)
+		if back := civil.DayNumber(year, month, day); back != number {
+			t.Fatalf("day %d is %d-%d-%d, which is day %d", number, year, month, day, back)
+		}
+		if number%97 != 0 && day > 1 {
+			continue
+		}
+		y, m, d := first.AddDate(0, 0, number).Date()
+		if year != y || month != m || day != d {
+			t.Fatalf("day %d is %d-%d-%d, package time says %d-%d-%d", number, year, month, day, y, m, d)
+		}
+	}
+}
+
+func TestDayNumbersCountOnBeyondAMonth(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range [][3]int{{2027, 2, 29}, {2027, 3, 0}, {2027, 1, -40}, {2027, 12, 400}, {2027, 0, 15}, {2027, 13, 15}, {1, 1, 0}} {
+		at := time.Date(tt[0], time.Month(tt[1]), tt[2], 0, 0, 0, 0, time.UTC)
+		want := civil.DayNumber(at.Year(), at.Month(), at.Day())
+		if got := civil.DayNumber(tt[0], time.Month(tt[1]), tt[2]); got != want {
+			t.Errorf("%v is day %d, package time says %d", tt, got, want)
+		}
+	}
+}

@@ -50,13 +50,27 @@ func TestSchedule_Next_everyDay(t *testing.T) {
 
 	last := func(at time.Time) bool { return at.AddDate(0, 0, 1).Day() == 1 }
 	tests := map[string]func(time.Time) bool{
-		"@daily":         func(time.Time) bool { return true },
-		"@weekly":        func(at time.Time) bool { return at.Weekday() == time.Sunday },
-		"@monthly":       func(at time.Time) bool { return at.Day() == 1 },
-		"@yearly":        func(at time.Time) bool { return at.YearDay() == 1 },
-		"0 0 31 * *":     func(at time.Time) bool { return at.Day() == 31 },
-		"0 0 L * *":      last,
-		"0 0 L 2,12 *":   func(at time.Time) bool { return last(at) && at.Month()%10 == 2 },
+		"@daily":       func(time.Time) bool { return true },
+		"@weekly":      func(at time.Time) bool { return at.Weekday() == time.Sunday },
+		"@monthly":     func(at time.Time) bool { return at.Day() == 1 },
+		"@yearly":      func(at time.Time) bool { return at.YearDay() == 1 },
+		"0 0 31 * *":   func(at time.Time) bool { return at.Day() == 31 },
+		"0 0 L * *":    last,
+		"0 0 L 2,12 *": func(at time.Time) bool { return last(at) && at.Month()%10 == 2 },
+		"0 0 L-3 * *":  func(at time.Time) bool { return last(at.AddDate(0, 0, 3)) },
+		"0 0 LW * *": func(at time.Time) bool {
+			return isWeekday(at) && (last(at) || at.Weekday() == time.Friday && at.AddDate(0, 0, 3).Month() != at.Month())
+		},
+		"0 0 15W * *": func(at time.Time) bool {
+			return at.Day() == 15 && isWeekday(at) || at.Day() == 14 && at.Weekday() == time.Friday || at.Day() == 16 && at.Weekday() == time.Monday
+		},
+		"0 0 1W * *": func(at time.Time) bool {
+			return at.Day() == 1 && isWeekday(at) || at.Weekday() == time.Monday && (at.Day() == 2 || at.Day() == 3)
+		},
+		"0 0 31W * *": func(at time.Time) bool {
+			length := time.Date(at.Year(), at.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+			return length == 31 && (at.Day() == 31 && isWeekday(at) || at.Weekday() == time.Friday && (at.Day() == 30 || at.Day() == 29))
+		},
 		"0 0 29 2 *":     func(at time.Time) bool { return at.Month() == 2 && at.Day() == 29 },
 		"0 0 29 2 */7":   func(at time.Time) bool { return at.Month() == 2 && at.Day() == 29 && at.Weekday() == 0 },
 		"0 0 30 2 *":     func(time.Time) bool { return false },
@@ -90,4 +104,8 @@ func TestSchedule_Next_everyDay(t *testing.T) {
 			}
 		})
 	}
+}
+
+func isWeekday(at time.Time) bool {
+	return at.Weekday() != time.Saturday && at.Weekday() != time.Sunday
 }

@@ -12,7 +12,7 @@
 //	second        0-59
 //	minute        0-59
 //	hour          0-23
-//	day-of-month  1-31     L, the last day of the month
+//	day-of-month  1-31     L, W
 //	month         1-12     JAN-DEC
 //	day-of-week   0-7      SUN-SAT; both 0 and 7 are Sunday
 //
@@ -21,12 +21,21 @@
 //   - every value; in the two day fields ? is another way to write it
 //     5        a value
 //     10-20    a range, both ends included
+//     L        in day-of-month: the last day of the month
+//     L-3      in day-of-month: the last day minus 3, the 28th of 31; the number is 1 to 30
+//     15W      in day-of-month: the day from Monday to Friday nearest to the 15th
+//     LW       in day-of-month: the last day from Monday to Friday
 //     5L       in day-of-week: the last Friday of the month
 //     5#2      in day-of-week: the second Friday of the month; the number is 1 to 5
 //
 // and the first three may end in a step: */15, 10-20/3, and 7/15, which goes from 7 to the last
 // value of the field. A step is at least 1 and at most the number of values in the field: */90
-// minutes would be */60, which is not what is meant by it. Names, and L, may be in any case.
+// minutes would be */60, which is not what is meant by it. Names, L and W may be in any case.
+//
+// 15W is the 14th if the 15th is a Saturday, and the 16th if it is a Sunday. It does not leave its
+// month: 1W is the 3rd if the 1st is a Saturday, and 31W the 29th if the 31st is a Sunday. A month
+// without the day has no such day, so April has no 31W, and February no L-30. W knows weekends and
+// no holidays.
 //
 // A range does not wrap: 22-2 is an error, and 22-23,0-2 the way to write it. A
 // week ends on Sunday as well as it begins with it, so FRI-SUN is a range.
@@ -65,8 +74,11 @@ type Schedule struct {
 
 	seconds, minutes, hours, months set
 
-	// days is the set of days of the month; 0 means the last day.
+	// days is the set of days of the month; 0 means the last day, and 31+n the last day minus n.
 	days set
+
+	// near is the set of days of the month of which the nearest weekday counts; 0 means the last weekday.
+	near set
 
 	// weekdays has a row of seven elements, from Sunday on, for each occurrence of a weekday in its month:
 	// the first to the fifth, and a row for the last. A weekday without a number is in the first five rows.
@@ -154,9 +166,15 @@ func (s Schedule) daysOf(year int, month time.Month) set {
 	length := last.Day()
 	first := (int(last.Weekday()) + 36 - length) % 7 // the weekday of the 1st
 
-	byDate := s.days
+	byDate := s.days & (1<<32 - 1)
 	if byDate.has(0) {
 		byDate |= 1 << length
+	}
+	for back := s.days >> 32; back != 0; back &= back - 1 {
+		byDate |= 1 << max(length-1-back.first(), 0)
+	}
+	for near := s.near; near != 0; near &= near - 1 {
+		byDate |= 1 << nearest(near.first(), first, length)
 	}
 
 	// The first of a weekday is among the dates 1 to 7, the second among 8 to 14, and the
@@ -172,6 +190,29 @@ func (s Schedule) daysOf(year int, month time.Month) set {
 		return (byDate | byWeekday) & all
 	}
 	return byDate & byWeekday & all
+}
+
+// nearest returns the weekday from Monday to Friday that is nearest to a day of the month, and not
+// in another month. For day 0 it returns the last one, and for a day that the month lacks 0. The
+// month begins on the weekday first, and has length days.
+func nearest(day, first, length int) int {
+	if day == 0 {
+		day = length
+	}
+	if day > length {
+		return 0
+	}
+	switch weekday := time.Weekday((first + day - 1) % 7); {
+	case weekday == time.Saturday && day > 1:
+		return day - 1
+	case weekday == time.Saturday:
+		return day + 2
+	case weekday == time.Sunday && day < length:
+		return day + 1
+	case weekday == time.Sunday:
+		return day - 2
+	}
+	return day
 }
 
 // week returns the lowest seven elements of weekdays, counted from the weekday

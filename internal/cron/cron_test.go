@@ -60,6 +60,23 @@ func TestSchedule_Next(t *testing.T) {
 		"L is the 29th":                             {"0 0 L 2 *", "2026-03-01 00:00:00", "2027-02-28 00:00:00"},
 		"L is the 29th in a leap year":              {"0 0 L 2 *", "2027-03-01 00:00:00", "2028-02-29 00:00:00"},
 		"L in a list":                               {"0 0 15,L * *", "2026-04-15 00:00:00", "2026-04-30 00:00:00"},
+		"L-3 is the 28th of 31":                     {"0 0 L-3 * *", "2026-03-01 00:00:00", "2026-03-28 00:00:00"},
+		"L-1 is the day before the last":            {"0 0 l-1 * *", "2026-04-01 00:00:00", "2026-04-29 00:00:00"},
+		"L-27 is the 1st of 28":                     {"0 0 L-27 2 *", "2026-01-01 00:00:00", "2026-02-01 00:00:00"},
+		"L-30 is in long months only":               {"0 0 L-30 * *", "2026-03-01 00:00:00", "2026-05-01 00:00:00"},
+		"L-28 is in leap years only":                {"0 0 L-28 2 *", "2026-01-01 00:00:00", "2028-02-01 00:00:00"},
+		"15W on a Sunday is the 16th":               {"0 0 15W * *", "2026-03-01 00:00:00", "2026-03-16 00:00:00"},
+		"15W on a Saturday is the 14th":             {"0 0 15W * *", "2026-08-01 00:00:00", "2026-08-14 00:00:00"},
+		"15W on a Wednesday is the 15th":            {"0 0 15w * *", "2026-04-01 00:00:00", "2026-04-15 00:00:00"},
+		"1W on a Saturday is the 3rd":               {"0 0 1W * *", "2026-08-01 00:00:00", "2026-08-03 00:00:00"},
+		"1W on a Sunday is the 2nd":                 {"0 0 1W * *", "2026-11-01 00:00:00", "2026-11-02 00:00:00"},
+		"31W on a Sunday is the 29th":               {"0 0 31W * *", "2026-05-01 00:00:00", "2026-05-29 00:00:00"},
+		"31W on a Saturday is the 30th":             {"0 0 31W * *", "2026-10-01 00:00:00", "2026-10-30 00:00:00"},
+		"31W is in long months only":                {"0 0 31W * *", "2026-03-31 00:00:00", "2026-05-29 00:00:00"},
+		"LW is the last weekday":                    {"0 0 LW * *", "2026-02-01 00:00:00", "2026-02-27 00:00:00"},
+		"LW is the last day if that is one":         {"0 0 lw * *", "2026-03-01 00:00:00", "2026-03-31 00:00:00"},
+		"two days with a W in a list":               {"0 0 16W,2 * *", "2026-05-02 00:00:00", "2026-05-15 00:00:00"},
+		"a W is a restriction":                      {"0 0 15W * SUN", "2026-03-15 00:00:00", "2026-03-16 00:00:00"},
 		"the last Friday":                           {"0 0 * * 5L", "2026-03-01 00:00:00", "2026-03-27 00:00:00"},
 		"the last Sunday, by name":                  {"0 0 * * sunl", "2026-03-01 00:00:00", "2026-03-29 00:00:00"},
 		"the last Sunday, as 7":                     {"0 0 * * 7L", "2026-03-01 00:00:00", "2026-03-29 00:00:00"},
@@ -158,7 +175,7 @@ func TestSchedule_Next_ignoresTheOffset(t *testing.T) {
 // Without t.Parallel, because testing.AllocsPerRun forbids it.
 func TestSchedule_Next_doesNotAllocate(t *testing.T) {
 	after := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-	for _, expr := range []string{"* * * * *", "0 9 L * 5L", "0 0 29 2 *", "0 0 30 2 *"} {
+	for _, expr := range []string{"* * * * *", "0 9 L * 5L", "0 9 1W,L-3,LW * *", "0 0 29 2 *", "0 0 30 2 *"} {
 		s := mustParse(t, expr)
 		if got := testing.AllocsPerRun(10, func() { s.Next(after) }); got != 0 {
 			t.Errorf("%q.Next allocates %v times", expr, got)
@@ -173,6 +190,7 @@ func BenchmarkNext(b *testing.B) {
 		"every five minutes":            "*/5 * * * *",
 		"daily":                         "0 9 * * *",
 		"last Friday":                   "0 9 * * 5L",
+		"three days with a W":           "0 9 1W,15W,LW * *",
 		"29 February":                   "0 0 29 2 *",
 		"29 February, a Sunday":         "0 0 29 2 */7",
 		"30 February: never":            "0 0 30 2 *",

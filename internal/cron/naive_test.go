@@ -12,7 +12,7 @@ import (
 type naive struct {
 	seconds, minutes, hours, dates, months [64]bool
 
-	monthLast  bool // an L in day-of-month
+	dayOfMonth []string
 	dayOfWeek  []string
 	restricted int // day fields that do not begin with * or ?
 }
@@ -34,16 +34,13 @@ func readNaively(expr string) naive {
 	if len(fields) == 5 {
 		fields = append([]string{"0"}, fields...)
 	}
-	n := naive{dayOfWeek: strings.Split(strings.ToUpper(fields[5]), ",")}
+	n := naive{dayOfMonth: strings.Split(strings.ToUpper(fields[3]), ","), dayOfWeek: strings.Split(strings.ToUpper(fields[5]), ",")}
 	for value := range 64 {
 		n.seconds[value] = listed(fields[0], value, [2]int{0, 59})
 		n.minutes[value] = listed(fields[1], value, [2]int{0, 59})
 		n.hours[value] = listed(fields[2], value, [2]int{0, 23})
 		n.dates[value] = listed(fields[3], value, [2]int{1, 31})
 		n.months[value] = listed(fields[4], value, [2]int{1, 12})
-	}
-	for item := range strings.SplitSeq(fields[3], ",") {
-		n.monthLast = n.monthLast || item == "L" || item == "l"
 	}
 	for _, f := range []string{fields[3], fields[5]} {
 		if f[0] != '*' && f[0] != '?' {
@@ -64,6 +61,9 @@ func listed(list string, value int, bounds [2]int) bool {
 }
 
 func within(item string, value int, bounds [2]int) bool {
+	if strings.HasPrefix(item, "L-") {
+		return false // no range
+	}
 	span, by, stepped := strings.Cut(item, "/")
 	low, high := bounds[0], bounds[1]
 	if span != "*" && span != "?" {
@@ -111,8 +111,10 @@ func (n naive) day(t time.Time) bool {
 	if !n.months[t.Month()] {
 		return false
 	}
-	date := n.dates[t.Day()] || n.monthLast && t.AddDate(0, 0, 1).Day() == 1
-	weekday := false
+	date, weekday := n.dates[t.Day()], false
+	for _, item := range n.dayOfMonth {
+		date = date || onDate(item, t)
+	}
 	for _, item := range n.dayOfWeek {
 		weekday = weekday || onWeekday(item, t)
 	}
@@ -120,6 +122,34 @@ func (n naive) day(t time.Time) bool {
 		return date || weekday
 	}
 	return date && weekday
+}
+
+// onDate reports whether an item with an L or a W means the date of t: it walks from the day in question.
+func onDate(item string, t time.Time) bool {
+	last := time.Date(t.Year(), t.Month()+1, 0, 0, 0, 0, 0, time.UTC)
+	if item == "L" {
+		return t.Day() == last.Day()
+	}
+	if back, ok := strings.CutPrefix(item, "L-"); ok {
+		return t.Day() == last.Day()-spelled(back)
+	}
+	day, ok := strings.CutSuffix(item, "W")
+	if !ok || t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
+		return false
+	}
+	wanted := spelled(day)
+	if day == "L" {
+		wanted = last.Day()
+	}
+	for distance := range 3 {
+		for _, at := range []int{wanted - distance, wanted + distance} {
+			weekday := time.Date(t.Year(), t.Month(), at, 0, 0, 0, 0, time.UTC).Weekday()
+			if wanted <= last.Day() && at >= 1 && at <= last.Day() && weekday != time.Saturday && weekday != time.Sunday {
+				return at == t.Day()
+			}
+		}
+	}
+	return false
 }
 
 func onWeekday(item string, t time.Time) bool {

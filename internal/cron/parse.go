@@ -93,15 +93,17 @@ func compile(fields []string) (s Schedule, problems []string) {
 		}
 		return values
 	}
+	var near set
 	s = Schedule{
 		seconds:  read(fields[0], secondField, field.item),
 		minutes:  read(fields[1], minuteField, field.item),
 		hours:    read(fields[2], hourField, field.item),
-		days:     read(fields[3], dayOfMonthField, field.itemOrLast),
+		days:     read(fields[3], dayOfMonthField, func(f field, text string) (set, error) { return f.dayOfMonth(text, &near) }),
 		months:   read(fields[4], monthField, field.item),
 		weekdays: read(fields[5], dayOfWeekField, field.weekdays),
 		either:   !strings.ContainsAny(fields[3][:1]+fields[5][:1], "*?"),
 	}
+	s.near = near
 	return s, problems
 }
 
@@ -208,16 +210,27 @@ func (f field) value(text string) (int, error) {
 	return n, nil
 }
 
-// itemOrLast returns the days of one item of day-of-month, in the form of Schedule.days.
-func (f field) itemOrLast(text string) (set, error) {
+// dayOfMonth returns the days of one item of day-of-month, in the form of Schedule.days. If the item
+// is one with a W, it adds the day to near instead, in the form of Schedule.near.
+func (f field) dayOfMonth(text string, near *set) (set, error) {
 	upper := strings.ToUpper(text)
-	switch {
+	if back, ok := strings.CutPrefix(upper, "L-"); ok {
+		n, err := number(back)
+		if err != nil || n < 1 || n > 30 {
+			return 0, fmt.Errorf("%s is not between L-1 and L-30", clip(text))
+		}
+		return 1 << (31 + n), nil
+	}
+	switch day, isNear := strings.CutSuffix(upper, "W"); {
 	case upper == "L":
 		return 1 << 0, nil
-	case strings.HasPrefix(upper, "L-"):
-		return 0, fmt.Errorf("%s counts days back from the end of the month, which is not supported: an RRULE can, with BYMONTHDAY", clip(text))
-	case strings.HasSuffix(upper, "W"):
-		return 0, fmt.Errorf("%s asks for the nearest weekday, which is not supported", clip(text))
+	case upper == "LW":
+		*near |= 1 << 0
+		return 0, nil
+	case isNear:
+		n, err := f.value(day)
+		*near |= 1 << n
+		return 0, err
 	}
 	return f.item(text)
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Compares expressions that both libraries read alike: no L and no #, no empty items, no
+// Compares expressions that both libraries read alike: no L, no W and no #, no empty items, no
 // step beyond the field, no Sunday at the end of a range.
 func TestSchedule_Next_agreesWithAnotherParser(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func common() *rapid.Generator[string] {
 // ours draws expressions that the other library lacks or reads differently.
 func ours() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		day := rapid.SampledFrom([]string{"L", "l", "13", "1,L", "*", "?", "*/2", "5,*"}).Draw(t, "day")
+		day := rapid.SampledFrom([]string{"L", "l", "13", "1,L", "*", "?", "*/2", "5,*", "L-3", "l-30", "15W", "1w", "31W,L-28", "LW", "30W,7"}).Draw(t, "day")
 		n := rapid.IntRange(0, 7).Draw(t, "weekday")
 		weekday := rapid.SampledFrom([]string{
 			"?", fmt.Sprintf("%dL", n), fmt.Sprintf("%d#%d", n, 1+n%5), "friL,MON#1", fmt.Sprintf("%d-7", n),

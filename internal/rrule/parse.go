@@ -30,14 +30,15 @@ func (e *Error) Error() string { return "bad recurrence rule: " + strings.Join(e
 //
 // The error is an [*Error]. Parse refuses what RFC 5545 and RFC 7529 forbid. It also
 // refuses text above 4 KiB, a COUNT above 10,000 (counting begins at the start each time)
-// and an INTERVAL above 2,147,483,647. Further it refuses a calendar other than GREGORIAN,
-// the second 60, which no wall clock shows, and parts with other names, including X- names.
-func Parse(text string) (Rule, error) {
+// and an INTERVAL above 2,147,483,647. Further it refuses the second 60, which no wall clock
+// shows, parts with other names, including X- names, and a calendar other than GREGORIAN and
+// those whose names are given in capital letters.
+func Parse(text string, scales ...string) (Rule, error) {
 	if len(text) > maxText {
 		return Rule{}, &Error{[]string{fmt.Sprintf("%d bytes long, more than %d", len(text), maxText)}}
 	}
 	text = strings.TrimPrefix(upper(text), "RRULE:")
-	p := parser{rule: Rule{interval: 1, weekStart: time.Monday}, given: map[string]bool{}}
+	p := parser{rule: Rule{interval: 1, weekStart: time.Monday, scale: scaleOf(text, scales)}, given: map[string]bool{}, scales: scales}
 	for part := range strings.SplitSeq(text, ";") {
 		name, value, ok := strings.Cut(part, "=")
 		switch {
@@ -76,6 +77,7 @@ func upper(text string) string {
 type parser struct {
 	rule     Rule
 	given    map[string]bool
+	scales   []string // the calendars besides the Gregorian one
 	problems []string
 	total    int // the number of problems, including those left out
 }
@@ -109,7 +111,7 @@ func (p *parser) read(name, value string) {
 	case "WKST":
 		r.weekStart = time.Weekday(p.oneOf(name, value, dayNames[:]))
 	case "RSCALE":
-		p.oneOf(name, value, []string{"GREGORIAN"})
+		p.oneOf(name, value, append([]string{gregorian}, p.scales...))
 	case "SKIP":
 		r.skip = skip(p.oneOf(name, value, skipNames[:]))
 	case "BYDAY":
@@ -123,6 +125,10 @@ func (p *parser) read(name, value string) {
 			return
 		}
 		for entry := range strings.SplitSeq(value, ",") {
+			if name == "BYMONTH" && r.scale != "" {
+				p.month(entry)
+				continue
+			}
 			field.set.add(p.number(name, entry, field))
 		}
 	}
@@ -220,6 +226,9 @@ func (p *parser) checkTogether() {
 	}
 	if given["SKIP"] && !given["RSCALE"] {
 		p.complain("SKIP needs RSCALE=GREGORIAN")
+	}
+	if p.rule.scale != "" {
+		p.checkScale()
 	}
 	if freq := p.rule.freq; freq != 0 {
 		p.checkFrequency(freq, p.rule.by.weekday.ordinals)

@@ -30,17 +30,24 @@ func TestParse(t *testing.T) {
 		"the farthest weekdays":                {"FREQ=YEARLY;BYDAY=53MO,-53MO", "FREQ=YEARLY;BYDAY=53MO,-53MO"},
 		"the farthest weeks, months and times": {"FREQ=YEARLY;BYWEEKNO=53,-53;BYMONTH=12;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "FREQ=YEARLY;BYMONTH=12;BYWEEKNO=53,-53;BYHOUR=23;BYMINUTE=59;BYSECOND=59"},
 		"the greatest count and interval":      {"FREQ=DAILY;COUNT=10000;INTERVAL=2147483647", "FREQ=DAILY;INTERVAL=2147483647;COUNT=10000"},
+		"another calendar":                     {"FREQ=YEARLY;BYMONTH=6,5l,5,13;rscale=hebrew;SKIP=FORWARD;BYMONTHDAY=-1,8", "FREQ=YEARLY;BYMONTH=5,5L,6,13;BYMONTHDAY=8,-1;RSCALE=HEBREW;SKIP=FORWARD"},
+		"another calendar without leap months": {"RSCALE=DANGI;FREQ=MONTHLY;BYMONTH=8;WKST=MO", "FREQ=MONTHLY;BYMONTH=8;RSCALE=DANGI"},
+		"what another calendar lacks":          {"FREQ=YEARLY;RSCALE=DANGI;BYDAY=MO", ""},
+		"a frequency that it lacks":            {"FREQ=DAILY;RSCALE=DANGI", ""},
+		"a month that none has":                {"FREQ=YEARLY;RSCALE=DANGI;BYMONTH=14", ""},
+		"a leap month of the Gregorian year":   {"FREQ=YEARLY;RSCALE=GREGORIAN;BYMONTH=2L", ""},
+		"a calendar that is not given":         {"FREQ=YEARLY;RSCALE=CHINESE", ""},
 		"days of the year below daily":         {"FREQ=HOURLY;BYYEARDAY=-1;BYMONTHDAY=31", "FREQ=HOURLY;BYYEARDAY=-1;BYMONTHDAY=31"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			rule, err := rrule.Parse(tt.text)
+			rule, err := rrule.Parse(tt.text, "HEBREW", "DANGI")
 			if rule.String() != tt.want || (err == nil) != (tt.want != "") {
 				t.Errorf("Parse(%q) = %q, %v, want %q", tt.text, rule, err, tt.want)
 			}
-			if again, err := rrule.Parse(tt.want); tt.want != "" && (again != rule || err != nil) {
+			if again, err := rrule.Parse(tt.want, "HEBREW", "DANGI"); tt.want != "" && (again != rule || err != nil) {
 				t.Errorf("%q is read back as %q, %v", tt.want, again, err)
 			}
 		})

@@ -1,5 +1,6 @@
 // Package rrule parses recurrence rules and computes their readings: the RRULE of RFC 5545
-// section 3.3.10, with the SKIP of RFC 7529 for the Gregorian calendar.
+// section 3.3.10, with the SKIP of RFC 7529 for the Gregorian calendar. Of a rule by another calendar,
+// it has the parts; package calendar computes the readings (see [Rule.Scale]).
 //
 // It knows no time zones. Every time that it takes or returns is a wall reading: the date and time of
 // day that a calendar and a clock show, to the second, in UTC. The caller resolves readings to instants.
@@ -9,6 +10,7 @@
 package rrule
 
 import (
+	"cmp"
 	"iter"
 	"sort"
 	"strconv"
@@ -26,12 +28,14 @@ type Rule struct {
 	until     until
 	weekStart time.Weekday
 	skip      skip
+	scale     string // the calendar of RSCALE in capital letters, empty for the Gregorian one
 	by        parts
 }
 
 // parts are the BYxxx parts of a rule. An empty part was not given.
 type parts struct {
 	month, weekNo, yearDay, monthDay numbers
+	leapMonth                        numbers // months of BYMONTH with an L, of another calendar
 	weekday                          weekdays
 	hour, minute, second             numbers
 	setPos                           numbers
@@ -136,15 +140,19 @@ func (r Rule) String() string {
 			}
 			continue
 		}
-		if field := r.by.field(name); !field.set.empty() {
+		if name == "BYMONTH" && !r.by.leapMonth.empty() {
+			add(name, r.by.months())
+		} else if field := r.by.field(name); !field.set.empty() {
 			add(name, field.set.String())
 		}
 	}
 	if r.weekStart != time.Monday {
 		add("WKST", dayNames[r.weekStart])
 	}
+	if r.skip != omit || r.scale != "" {
+		add("RSCALE", cmp.Or(r.scale, gregorian))
+	}
 	if r.skip != omit {
-		add("RSCALE", "GREGORIAN")
 		add("SKIP", skipNames[r.skip])
 	}
 	return string(b)

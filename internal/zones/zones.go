@@ -4,7 +4,8 @@
 // It contains only names, no rules. A name is checked before any zone file is read, so that
 // the accepted names do not depend on the machine's zone files: [time.LoadLocation] accepts
 // whatever the directory holds ("posix/Asia/Tokyo"), and PostgreSQL whatever looks like a rule of
-// POSIX ("Foo+5"). names.txt says which names of the database are accepted, and why.
+// POSIX ("Foo+5"). names.txt says which names of the database are accepted, and why. countries.txt has
+// the zones of each country.
 package zones
 
 import (
@@ -165,6 +166,24 @@ func withoutPath(name string) string {
 		name = rest
 	}
 }
+
+//go:embed countries.txt
+var countriesText string
+
+// countries maps the code of each country to the names of its zones. It is built once and never modified.
+var countries = sync.OnceValue(func() map[string][]string {
+	zones := make(map[string][]string, 250)
+	for line := range strings.Lines(countriesText) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] != "#" {
+			zones[fields[0]] = fields[1:]
+		}
+	}
+	return zones
+})
+
+// OfCountry returns the names of the zones of a country, by its code of ISO 3166-1 in capitals. It
+// returns nil for other codes. The caller must not modify the slice.
+func OfCountry(code string) []string { return countries()[code] }
 
 //go:embed windows.txt
 var windowsText string

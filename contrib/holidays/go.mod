@@ -1,0 +1,12 @@
+module github.com/almanac-go/almanac/contrib/holidays
+
+go 1.26.0
+
+require github.com/almanac-go/almanac v0.1.0
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+replace github.com/almanac-go/almanac => ../../
