@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/almanac-go/almanac v0.1.0
+	github.com/almanac-go/almanac/contrib/calendars v0.1.0
+	github.com/almanac-go/almanac/contrib/holidays v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stretchr/testify v1.12.1
@@ -68,4 +70,8 @@ require (
 	golang.org/x/sync v0.22.0 // indirect
 )
 
-replace github.com/almanac-go/almanac => ../
+replace (
+	github.com/almanac-go/almanac => ../
+	github.com/almanac-go/almanac/contrib/calendars => ../contrib/calendars
+	github.com/almanac-go/almanac/contrib/holidays => ../contrib/holidays
+)

@@ -34,6 +34,8 @@ require (
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
+	github.com/almanac-go/almanac/contrib/calendars v0.1.0 // indirect
+	github.com/almanac-go/almanac/contrib/holidays v0.1.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
@@ -115,6 +117,8 @@ require (
 replace (
 	github.com/almanac-go/almanac => ../
 	github.com/almanac-go/almanac/cmd => ../cmd
+	github.com/almanac-go/almanac/contrib/calendars => ../contrib/calendars
+	github.com/almanac-go/almanac/contrib/holidays => ../contrib/holidays
 	github.com/almanac-go/almanac/contrib/jetstream => ../contrib/jetstream
 	github.com/almanac-go/almanac/contrib/mail => ../contrib/mail
 	github.com/almanac-go/almanac/contrib/otel => ../contrib/otel

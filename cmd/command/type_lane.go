@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/ops"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // setLane stores or removes the limits of a lane.
@@ -122,23 +123,20 @@ func loadOf(l ops.LaneLoad, now time.Time) laneReport {
 
 // Run lists.
 func (c *listLanes) Run(ctx context.Context, env *environment) error {
-	if err := misused((&form{c.JSON, c.CSV}).validate(), c.Tables.validate(env)); err != nil {
-		return err
-	}
-	store, _, closing, err := c.Tables.operator(ctx, env)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	now, err := store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	loads, err := store.LaneLoads(ctx)
-	if err != nil {
-		return err
-	}
-	reports := mapped(loads, func(l ops.LaneLoad) laneReport { return loadOf(l, now) })
+	return c.Tables.use(ctx, env, (&form{c.JSON, c.CSV}).validate(), func(store *postgres.Store) error {
+		now, err := store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		loads, err := store.LaneLoads(ctx)
+		if err != nil {
+			return err
+		}
+		return c.write(env, mapped(loads, func(l ops.LaneLoad) laneReport { return loadOf(l, now) }))
+	})
+}
+
+func (c *listLanes) write(env *environment, reports []laneReport) error {
 	if c.JSON {
 		return writeJSON(env.out, reports)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/ops"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // pauseType pauses a lane.
@@ -162,21 +163,18 @@ type pauseReport struct {
 
 // Run lists.
 func (c *listPauses) Run(ctx context.Context, env *environment) error {
-	if err := misused((&form{c.JSON, c.CSV}).validate(), c.Tables.validate(env)); err != nil {
-		return err
-	}
-	_, scheduler, closing, err := c.Tables.operator(ctx, env)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	paused, err := scheduler.Paused(ctx)
-	if err != nil {
-		return err
-	}
-	reports := mapped(paused, func(p almanac.Pause) pauseReport {
-		return pauseReport{p.Lane, p.Since.UTC(), unlessZero(p.Until), p.Author, p.Reason}
+	return c.Tables.use(ctx, env, (&form{c.JSON, c.CSV}).validate(), func(store *postgres.Store) error {
+		paused, err := store.Paused(ctx)
+		if err != nil {
+			return err
+		}
+		return c.write(env, mapped(paused, func(p almanac.Pause) pauseReport {
+			return pauseReport{p.Lane, p.Since.UTC(), unlessZero(p.Until), p.Author, p.Reason}
+		}))
 	})
+}
+
+func (c *listPauses) write(env *environment, reports []pauseReport) error {
 	if c.JSON {
 		return writeJSON(env.out, reports)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -26,16 +27,34 @@ type profileFlags struct {
 	Email       *string `help:"The e-mail address." placeholder:"ADDRESS"`
 	ExternalID  *string `help:"Your own id of the user, unique among users." name:"external-id" placeholder:"ID"`
 	Attributes  *string `help:"All attributes, a JSON object." placeholder:"JSON"`
-	Optional    bool    `help:"Require only the timezone. Names and the date of birth may be absent, and the date may lack its year." name:"optional-profile"`
+	leniency    `embed:""`
 }
 
-// rules returns the options by which the profile is judged.
-func (p *profileFlags) rules(env *environment) []almanac.Option {
+// leniency says what a profile may lack.
+type leniency struct {
+	Optional    bool   `help:"Require only the timezone. Names and dates of birth may be absent, and a date may lack its year (--MM-DD)." name:"optional-profile"`
+	DefaultZone string `help:"The zone of a user without a timezone, by its IANA name. It is marked as the default, until a better one is known." placeholder:"ZONE"`
+}
+
+// rules returns the options by which profiles are judged, those of the host first.
+func (l leniency) rules(env *environment) []almanac.Option {
 	rules := slices.Clone(env.host.Options)
-	if p.Optional {
+	if l.DefaultZone != "" {
+		rules = append(rules, almanac.WithZoneGuess(l.DefaultZone, nil))
+	}
+	if l.Optional {
 		rules = append(rules, almanac.WithOptionalProfile())
 	}
 	return rules
+}
+
+// validate returns an error if the default zone is no zone.
+func (l leniency) validate() error {
+	if l.DefaultZone == "" {
+		return nil
+	}
+	_, err := calendar.LoadTimezone(l.DefaultZone)
+	return about("--default-zone", err)
 }
 
 // change returns the change of the given fields.
@@ -81,7 +100,7 @@ func (p *profileFlags) flagErrors(err error) error {
 	var errs []error
 	for _, f := range invalid.Fields {
 		if missing[f.Field] && f.Field == "timezone" {
-			errs = append(errs, errors.New("--timezone is required"))
+			errs = append(errs, errors.New("--timezone is required without --default-zone"))
 			continue
 		}
 		if missing[f.Field] {
@@ -160,7 +179,7 @@ func (c *addUser) Run(ctx context.Context, env *environment) error {
 	profile := c.Profile.profile(id)
 	_, errProfile := almanac.NewUser(profile, env.now, c.Profile.rules(env)...)
 	registry, errPlans := c.Plans.parse(env.host)
-	return c.Tables.use(ctx, env, errors.Join(errID, c.Profile.flagErrors(errProfile), errPlans), func(store *postgres.Store) error {
+	return c.Tables.use(ctx, env, errors.Join(errID, c.Profile.validate(), c.Profile.flagErrors(errProfile), errPlans), func(store *postgres.Store) error {
 		scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
 		if err != nil {
 			return err

@@ -66,6 +66,39 @@ func TestAUserIsAddedByTheHostsHandlers(t *testing.T) {
 	require.Regexp(t, `^changed user \S+, now version 2, with 1 changed event\n$`, lastLine(r))
 }
 
+func TestAUserWithoutAZoneGetsTheDefault(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	zone := func(args ...string) string {
+		t.Helper()
+		r := runAs(t.Context(), host, append(args, "--optional-profile", "--database-url", url)...)
+		require.Equal(t, exitOK, r.code, r.errs)
+		u, err := storeAt(t, url).UserByExternalID(t.Context(), "17")
+		require.NoError(t, err)
+		return u.Timezone.String() + " " + string(u.ZoneSource)
+	}
+	require.Equal(t, "Europe/Oslo default", zone("users", "add", "--external-id", "17", "--default-zone", "europe/oslo"))
+	r := almanacAt(t, today, "users", "show", "17", "--database-url", url)
+	require.Regexp(t, `(?m)^zone +Europe/Oslo, default$`, r.out)
+	list := func(source string) result {
+		return almanacAt(t, today, "users", "list", "--zone-source", source, "--database-url", url, "--csv")
+	}
+	require.Contains(t, list("default").out, "Europe/Oslo")
+	require.NotContains(t, list("declared").out, "Europe/Oslo")
+	checkMisuse(t, list("known"), `--zone-source: "known" is not one of declared, guessed, default`)
+
+	host.Options = []almanac.Option{almanac.WithZoneGuess("", func(u almanac.User) string {
+		return map[string]string{"de-AT": "Europe/Vienna"}[u.Locale]
+	})}
+	require.Equal(t, "Europe/Vienna guessed", zone("users", "edit", "17", "--locale", "de-AT"))
+	require.Equal(t, "Asia/Tokyo declared", zone("users", "edit", "17", "--timezone", "Asia/Tokyo"))
+	require.Equal(t, "Europe/Vienna guessed", zone("users", "edit", "17", "--timezone", ""))
+	require.Equal(t, "UTC default", zone("users", "edit", "17", "--timezone", "", "--default-zone", "UTC"))
+	checkMisuse(t, almanacAt(t, today, "users", "edit", "17", "--timezone", "", "--database-url", url), "--timezone: is empty")
+	checkMisuse(t, almanacAt(t, today, "users", "edit", "17", "--timezone", "", "--default-zone", "PST", "--database-url", url),
+		`--default-zone: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`)
+}
+
 func TestAUserIsEdited(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -34,18 +34,22 @@ func (c *editUser) change(env *environment) (almanac.ProfileChange, error) {
 		change.Merge = json.RawMessage(*c.Merge)
 	}
 	given := c.Profile
-	given.Optional = false
+	given.leniency = leniency{}
 	if given == (profileFlags{}) && c.Merge == nil {
 		return change, errors.New("nothing is to change: give at least one flag of the profile")
 	}
 	// The easternmost zone, so that no date of birth is refused that may be today.
 	anyone, err := almanac.NewUser(almanac.Profile{Timezone: "Pacific/Kiritimati"}, env.now, almanac.WithOptionalProfile())
 	if err == nil {
-		_, err = anyone.Edit(change, env.now, c.Profile.rules(env)...)
+		checked := change
+		if c.Profile.Timezone != nil && *c.Profile.Timezone == "" {
+			checked.Timezone = nil // whether a zone can be guessed depends on the stored user
+		}
+		_, err = anyone.Edit(checked, env.now, c.Profile.rules(env)...)
 	}
 	var errVersion error
 	change.Version, errVersion = number("--if-version", c.Only, 0, maxVersion)
-	return change, errors.Join(c.flagErrors(err), errVersion)
+	return change, errors.Join(c.Profile.validate(), c.flagErrors(err), errVersion)
 }
 
 // flagErrors is that of the profile, except that a problem of attributes is named after the

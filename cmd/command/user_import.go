@@ -20,7 +20,7 @@ type importUsers struct {
 	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
 	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
 	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
-	Optional  bool   `help:"Require only the timezone. Names and dates of birth may be absent, and a date may lack its year (--MM-DD)." name:"optional-profile"`
+	leniency  `embed:""`
 	Unknown   string `help:"Read this date of birth as absent, such as 1900-01-01; with --optional-profile." name:"unknown-date" placeholder:"DATE"`
 	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
 	DryRun    bool   `help:"Check every row, and store nothing; needs no database."`
@@ -36,6 +36,8 @@ type importSettings struct {
 	who      identity
 	most     int  // bad rows
 	optional bool // users need neither names nor a date of birth
+	zoneless bool // users need no zone
+	rules    []almanac.Option
 	registry almanac.Registry
 }
 
@@ -53,7 +55,9 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 		}
 	}
 	p.who, errWho = c.identity()
-	if p.optional = c.Optional || takesOptional(env); c.Unknown != "" {
+	p.rules = c.rules(env)
+	p.zoneless = takes(env, almanac.Profile{FirstName: "A", LastName: "B", DateOfBirth: "2000-01-01"}, p.rules)
+	if p.optional = takes(env, almanac.Profile{Timezone: "UTC"}, p.rules); c.Unknown != "" {
 		errUnknown = c.unknown(p.optional)
 	}
 	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
@@ -61,12 +65,12 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 		errTables = c.Tables.validate(env)
 	}
 	p.registry, errPlans = c.Plans.parse(env.host)
-	return p, misused(errFormat, errWho, errUnknown, errMost, errTables, errPlans)
+	return p, misused(errFormat, errWho, c.validate(), errUnknown, errMost, errTables, errPlans)
 }
 
-// takesOptional reports whether the host's own options make profiles optional.
-func takesOptional(env *environment) bool {
-	_, err := almanac.NewUser(almanac.Profile{Timezone: "UTC"}, env.now, env.host.Options...)
+// takes reports whether a profile is accepted.
+func takes(env *environment, p almanac.Profile, rules []almanac.Option) bool {
+	_, err := almanac.NewUser(p, env.now, rules...)
 	return err == nil
 }
 
@@ -79,12 +83,9 @@ func (c *importUsers) unknown(optional bool) error {
 	return about("--unknown-date", err)
 }
 
-// rules returns the options by which profiles are judged.
-func (p importSettings) rules() []almanac.Option {
-	if p.optional {
-		return []almanac.Option{almanac.WithOptionalProfile()}
-	}
-	return nil
+// needs returns the columns that a file must have.
+func (p importSettings) needs() []string {
+	return slices.DeleteFunc(requiredColumns(p.optional), func(name string) bool { return p.zoneless && name == "timezone" })
 }
 
 // importConnections are those of the two transactions that an enrolment has at a time.
@@ -110,9 +111,9 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	repository := almanac.Repository(nowhere{now: env.now})
-	options := plan.rules() // nothing is stored in a dry run, so no observer is notified
+	options := []almanac.Option{almanac.WithOptionalProfile()} // nothing is stored in a dry run, so no observer of the host is notified
 	if !c.DryRun {
-		options = slices.Concat(env.host.Options, options)
+		options = plan.rules
 		store, closing, err := c.Tables.open(ctx, env, importConnections)
 		if err != nil {
 			return err
@@ -121,7 +122,7 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 		repository = store
 	}
 	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON,
-		rules: plan.rules(), unknown: c.Unknown}
+		judging: judging{plan.rules, c.Unknown, c.DryRun}}
 	err = i.run(ctx, repository, plan.registry, options...)
 	i.progress.end()
 	report := i.report(c.DryRun, err)
@@ -130,9 +131,9 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 
 func (p importSettings) read(in io.Reader) (rows, error) {
 	if p.format == "csv" {
-		return readCSV(in, p.who, requiredColumns(p.optional))
+		return readCSV(in, p.who, p.needs())
 	}
-	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: p.who, needs: requiredColumns(p.optional)}, nil
+	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: p.who, needs: p.needs()}, nil
 }
 
 // importReport is what there is to say about an import.

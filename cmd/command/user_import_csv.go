@@ -74,7 +74,7 @@ func (r *csvRows) validateHeader() error {
 		case !seen[name] && !slices.Contains(requiredColumns(true), name):
 			errs = append(errs, fmt.Errorf("there is no column %q; --optional-profile does without it", name))
 		case !seen[name]:
-			errs = append(errs, fmt.Errorf("there is no column %q", name))
+			errs = append(errs, fmt.Errorf("there is no column %q; --default-zone does without it", name))
 		}
 	}
 	switch {

@@ -104,7 +104,7 @@ func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
 		"an empty one": {"", nil, []string{"is empty: the first line names the columns"}},
 		"a header of others": {"firstName;lastName,id,shoe,id,attributes.\n", []string{"--id-from", "email"}, []string{
 			`column "firstName;lastName" is not known`, `column "shoe" is not known`, `column "id" is there twice`, `column "attributes." is not known`,
-			`there is no column "firstName"; --optional-profile does without it`, `there is no column "lastName"; --optional-profile does without it`, `there is no column "dateOfBirth"; --optional-profile does without it`, `there is no column "timezone"`,
+			`there is no column "firstName"; --optional-profile does without it`, `there is no column "lastName"; --optional-profile does without it`, `there is no column "dateOfBirth"; --optional-profile does without it`, `there is no column "timezone"; --default-zone does without it`,
 			`there is no column "email" to make ids of`,
 		}},
 		"no ids":        {"firstName,lastName,dateOfBirth,timezone\n", nil, []string{`there is no column "id", by which users are known when this is run again: give --id-from or --new-ids`}},

@@ -16,12 +16,11 @@ import (
 // importing is an import that runs. It reads a file in stretches, and keeps only the lines
 // of one stretch in memory.
 type importing struct {
-	name     string // of the file
-	rows     rows
-	most     int              // bad rows after which it gives up
-	quiet    bool             // refusals are kept, and not reported at once
-	rules    []almanac.Option // by which profiles are judged
-	unknown  string           // the date of birth that means none; empty for none
+	name  string // of the file
+	rows  rows
+	most  int  // bad rows after which it gives up
+	quiet bool // refusals are kept, and not reported at once
+	judging
 	progress *progress
 	// stretch is how many rows are enrolled together. Between two stretches nothing is
 	// on its way, for a moment, so it should be many batches.
@@ -31,6 +30,13 @@ type importing struct {
 	now       time.Time // the repository's, at the beginning
 	done      tally
 	refusals  []refusal
+}
+
+// judging says how the rows of a file are judged.
+type judging struct {
+	rules   []almanac.Option // by which profiles are judged
+	unknown string           // the date of birth that means none; empty for none
+	dry     bool             // nothing is stored
 }
 
 // tally counts rows by what became of them.
@@ -144,10 +150,14 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 		}
 		// Profiles are judged here, although an enrolment judges them too, so that nothing is
 		// read past the last bad row that is allowed.
-		if problems := s.problemsOf(read); len(problems) > 0 {
+		problems, zone := s.problemsOf(read)
+		if len(problems) > 0 {
 			s.refused = append(s.refused, refusal{read.line, problems, s.acceptsOptional(read)})
 			s.early.Add(1)
 			continue
+		}
+		if s.dry {
+			read.profile.Timezone = zone // which the host may have guessed
 		}
 		s.lines = append(s.lines, read.line)
 		if !yield(read.profile, nil) {
@@ -157,12 +167,14 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 }
 
 // problemsOf returns all that is wrong with a row: what could not be read, and what a profile may not be.
-func (i *importing) problemsOf(read row) []problem {
+// It also returns the user's zone.
+func (i *importing) problemsOf(read row) (list []problem, zone string) {
 	if slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" }) { // nothing could be read
-		return read.problems
+		return read.problems, ""
 	}
-	list := read.problems
-	if _, err := almanac.NewUser(read.profile, i.now, i.rules...); err != nil {
+	list = read.problems
+	u, err := almanac.NewUser(read.profile, i.now, i.rules...)
+	if err != nil {
 		for _, p := range problemsOf(err) {
 			said := func(other problem) bool { return other.Field == p.Field }
 			if !slices.ContainsFunc(read.problems, said) {
@@ -170,12 +182,12 @@ func (i *importing) problemsOf(read row) []problem {
 			}
 		}
 	}
-	return list
+	return list, u.Timezone.String()
 }
 
 // acceptsOptional reports whether a row is right for a user who needs neither names nor a date of birth.
 func (i *importing) acceptsOptional(read row) bool {
-	_, err := almanac.NewUser(read.profile, i.now, almanac.WithOptionalProfile())
+	_, err := almanac.NewUser(read.profile, i.now, append(slices.Clone(i.rules), almanac.WithOptionalProfile())...)
 	return err == nil && len(read.problems) == 0
 }
 

@@ -286,6 +286,44 @@ func TestAHostsOwnOptionAllowsOptionalProfiles(t *testing.T) {
 	}
 }
 
+func TestAnImportWithoutZones(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	without := fileOf(t, "p.csv", "externalId,locale\n1,de-AT\n2,en\n")
+	some := fileOf(t, "q.jsonl", `{"externalId": "3", "timezone": "", "locale": "de-AT"}`+"\n"+`{"externalId": "4", "timezone": "Asia/Tokyo"}`+"\n"+`{"externalId": "5"}`)
+	load := func(options []almanac.Option, args ...string) (code int, out string) {
+		var output, errs bytes.Buffer
+		code = Run(t.Context(), append([]string{"users", "import", "--id-from", "externalId", "--optional-profile"}, args...), Host{Options: options, Out: &output, Err: &errs})
+		return code, output.String() + errs.String()
+	}
+	created := 0
+	host := []almanac.Option{almanac.WithZoneGuess("", func(u almanac.User) string {
+		return map[string]string{"de-AT": "Europe/Vienna"}[u.Locale]
+	}), almanac.WithObserver(almanac.ObserverFunc(func(context.Context, almanac.Notice) { created++ }))}
+
+	code, out := load(nil, without, "--dry-run")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, `there is no column "timezone"; --default-zone does without it`)
+	code, out = load(nil, some, "--dry-run")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, "would store 1 user with 0 events; 2 rows refused")
+	code, out = load(host, some, "--dry-run")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, ":3: timezone is empty, and cannot be guessed")
+	require.Contains(t, out, "would store 2 users with 0 events; 1 row refused")
+	require.Zero(t, created, "nothing was stored")
+
+	code, out = load(nil, without, "--default-zone", "utc", "--database-url", url)
+	require.Equal(t, exitOK, code, out)
+	code, out = load(host, some, "--max-errors", "9", "--database-url", url)
+	require.Equal(t, exitFailed, code, out)
+	for external, want := range map[string]string{"1": "UTC default", "2": "UTC default", "3": "Europe/Vienna guessed", "4": "Asia/Tokyo declared"} {
+		u, err := storeAt(t, url).UserByExternalID(t.Context(), external)
+		require.NoError(t, err)
+		require.Equal(t, want, u.Timezone.String()+" "+string(u.ZoneSource), external)
+	}
+}
+
 func TestRowsWhoseExternalIDIsTakenAreRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -17,6 +17,8 @@ import (
 
 // listUsers lists all users.
 type listUsers struct {
+	ZoneSource string `help:"Only users whose time zone is ${zone_source}." placeholder:"SOURCE"`
+
 	Listing listing `embed:""`
 	Tables  tables  `embed:""`
 }
@@ -24,7 +26,13 @@ type listUsers struct {
 // Run lists users.
 func (c *listUsers) Run(ctx context.Context, env *environment) error {
 	q := userQuery{filters: []almanac.UserFilter{{}}}
-	if err := q.parse(env, &c.Listing, &c.Tables); err != nil {
+	var errSource error
+	if c.ZoneSource != "" {
+		if errSource = oneOf("--zone-source", c.ZoneSource); errSource == nil {
+			q.filters[0].ZoneSource = almanac.ZoneSource(c.ZoneSource)
+		}
+	}
+	if err := q.parse(env, &c.Listing, &c.Tables, errSource); err != nil {
 		return err
 	}
 	return q.run(ctx, env, &c.Tables, `almanac users add stores a user, and almanac users import the users of a file`)
@@ -157,15 +165,21 @@ type userProfile struct {
 	FirstName   string    `json:"firstName,omitempty"`
 	LastName    string    `json:"lastName,omitempty"`
 	DateOfBirth string    `json:"dateOfBirth,omitempty"`
-	Timezone    string    `json:"timezone"`
-	Locale      string    `json:"locale,omitempty"`
-	Email       string    `json:"email,omitempty"`
-	ExternalID  string    `json:"externalId,omitempty"`
+	userZone
+	Locale     string `json:"locale,omitempty"`
+	Email      string `json:"email,omitempty"`
+	ExternalID string `json:"externalId,omitempty"`
+}
+
+// userZone is the time zone of a user, and where it comes from.
+type userZone struct {
+	Timezone   string             `json:"timezone"`
+	ZoneSource almanac.ZoneSource `json:"zoneSource"`
 }
 
 func userReportOf(u almanac.User) userReport {
 	return userReport{
-		userProfile{u.ID, u.FirstName, u.LastName, u.DateOfBirth.String(), u.Timezone.String(), u.Locale, u.Email, u.ExternalID},
+		userProfile{u.ID, u.FirstName, u.LastName, u.DateOfBirth.String(), userZone{u.Timezone.String(), u.ZoneSource}, u.Locale, u.Email, u.ExternalID},
 		u.Attributes, u.OptOuts, u.Version, u.CreatedAt, u.UpdatedAt,
 	}
 }
@@ -187,6 +201,7 @@ func userList(env *environment, f form) list[almanac.User] {
 			{"NAME", almanac.User.Name, span{rank: 1, least: 20}, nil},
 			{"DATE OF BIRTH", func(u almanac.User) string { return u.DateOfBirth.String() }, span{rank: 6}, nil},
 			{"ZONE", func(u almanac.User) string { return u.Timezone.String() }, span{rank: 3, least: 16}, nil},
+			{"ZONE SOURCE", func(u almanac.User) string { return string(u.ZoneSource) }, span{rank: 11}, nil},
 			{"LOCAL TIME", localTime, span{rank: 7}, nil},
 			{"E-MAIL", func(u almanac.User) string { return u.Email }, span{rank: 5, least: 16}, nil},
 			{"EXTERNAL ID", func(u almanac.User) string { return u.ExternalID }, span{rank: 4, least: 16}, nil},

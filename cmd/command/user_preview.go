@@ -40,7 +40,7 @@ type previewedOccurrence struct {
 	Series    string `json:"series,omitempty"` // its name, if the handler runs several
 	Zone      string `json:"zone"`
 	Announces string `json:"announces,omitempty"` // the wall time that it announces
-	MovedFrom string `json:"movedFrom,omitempty"` // the wall time without quiet hours
+	MovedFrom string `json:"movedFrom,omitempty"` // the wall time without quiet hours, days off and windows
 
 	announced calendar.Date // the day of Announces
 }
@@ -53,8 +53,8 @@ func previewedOf(o almanac.Occurrence) previewedOccurrence {
 	if o.Announces != (calendar.WallTime{}) {
 		p.Announces = o.Announces.String()
 	}
-	if o.MovedFrom != (calendar.WallTime{}) {
-		p.MovedFrom = o.MovedFrom.String()
+	if o.Move.From != (calendar.WallTime{}) {
+		p.MovedFrom = o.Move.From.String()
 	}
 	return p
 }

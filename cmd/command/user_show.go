@@ -201,7 +201,7 @@ func writeUser(env *environment, u almanac.User) error {
 	local := fmt.Sprintf("%s, offset %s", u.Timezone.WallTime(env.now), offsetText(offsetAt(u.Timezone, env.now)))
 	fields := [][2]string{
 		{"user", u.ID.String()}, {"first name", u.FirstName}, {"last name", u.LastName}, {"date of birth", u.DateOfBirth.String()},
-		{"zone", u.Timezone.String()}, {"local time", local}, {"locale", u.Locale}, {"e-mail", u.Email}, {"external id", u.ExternalID},
+		{"zone", fmt.Sprintf("%s, %s", u.Timezone, u.ZoneSource)}, {"local time", local}, {"locale", u.Locale}, {"e-mail", u.Email}, {"external id", u.ExternalID},
 		{"attributes", attributesText(u)},
 	}
 	for i, o := range u.OptOuts {

@@ -131,7 +131,7 @@ func TestUsersAreWrittenForPrograms(t *testing.T) {
 	delete(third, "createdAt")
 	delete(third, "updatedAt")
 	require.Equal(t, map[string]any{
-		"id": personID(3).String(), "firstName": "דוד", "lastName": "בן־גוריון", "dateOfBirth": "1986-10-16", "timezone": "Asia/Jerusalem",
+		"id": personID(3).String(), "firstName": "דוד", "lastName": "בן־גוריון", "dateOfBirth": "1986-10-16", "timezone": "Asia/Jerusalem", "zoneSource": "declared",
 		"attributes": map[string]any{}, "optOuts": []any{map[string]any{"type": "OFFER"}}, "version": 1.0,
 	}, third)
 	require.Equal(t, "there are more: go on with --after "+personID(3).String()+"\n", r.errs)

@@ -90,7 +90,7 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"no flag of text":       {[]string{"users", "find", "--email", "a\x00"}, []string{"<text>: is not text that can be stored", noDatabase}},
 		"no user to show":       {[]string{"users", "show", "", "-n", "1001"}, []string{"<user> is required", `--limit: "1001" is not a number from 1 to 1000`, noDatabase}},
 		"not the text of an id": {[]string{"users", "show", "a\x00"}, []string{"<user>: is not text that can be stored", noDatabase}},
-		"nothing to add":        {[]string{"users", "add"}, []string{"--first-name is required without --optional-profile", "--last-name is required without --optional-profile", "--date-of-birth is required without --optional-profile", "--timezone is required", noDatabase}},
+		"nothing to add":        {[]string{"users", "add"}, []string{"--first-name is required without --optional-profile", "--last-name is required without --optional-profile", "--date-of-birth is required without --optional-profile", "--timezone is required without --default-zone", noDatabase}},
 		"everything about users add": {
 			[]string{
 				"users", "add", "--id", "7", "--first-name", "", "--last-name", "a\x1b", "--date-of-birth", "1899-01-01", "--timezone", "Europe/Dubln", "--locale", "??",

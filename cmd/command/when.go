@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,10 +22,12 @@ type when struct {
 	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
 	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
 	Quiet string `help:"Quiet hours: a time in them moves to their end." placeholder:"HH:MM-HH:MM"`
+	Days  days   `embed:"" group:"Where it may happen:"`
 	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"10"`
 	JSON  bool   `help:"Write JSON." name:"json"`
 
 	Rule     rule     `embed:"" group:"What happens:"`
+	Calendar string   `help:"Another calendar, such as hebrew: of a yearly rule, of RSCALE, and for the days that are shown." placeholder:"CALENDAR" group:"What happens:"`
 	Window   window   `embed:"" group:"A window after the wall time:"`
 	Policies policies `embed:"" group:"What the calendar leaves open:"`
 }
@@ -67,14 +70,16 @@ type policies struct {
 
 // choices are the values of flags that have few, for the help and for oneOf.
 var choices = kong.Vars{
-	"gap":       "forward, backward, boundary, skip, reject",
-	"fold":      "first, second, reject",
-	"leap_day":  "feb28, mar1, skip",
-	"month_end": "clamp, skip",
-	"layout":    "plain, goose, tern, golang-migrate",
-	"format":    "csv, jsonl",
-	"status":    "pending, processing, completed, failed, cancelled",
-	"shell":     "bash, zsh, fish",
+	"gap":         "forward, backward, boundary, skip, reject",
+	"fold":        "first, second, reject",
+	"leap_day":    "feb28, mar1, skip",
+	"month_end":   "clamp, skip",
+	"convention":  "following, modified-following, preceding, modified-preceding, nearest, skip",
+	"layout":      "plain, goose, tern, golang-migrate",
+	"format":      "csv, jsonl",
+	"zone_source": "declared, guessed, default",
+	"status":      "pending, processing, completed, failed, cancelled",
+	"shell":       "bash, zsh, fish",
 }
 
 func (p *policies) parse() (calendar.Policies, error) {
@@ -91,7 +96,8 @@ type question struct {
 	policies calendar.Policies
 	from     calendar.Date
 	count    int
-	spread   time.Duration // 0 without a window
+	spread   time.Duration   // 0 without a window
+	system   calendar.System // nil for the Gregorian calendar
 }
 
 func (w *when) parse(now time.Time) (question, error) {
@@ -105,7 +111,7 @@ func (w *when) parse(now time.Time) (question, error) {
 		}
 	}
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
-	q.rule, errRule = w.Rule.parse(q.from, w.Quiet)
+	q.rule, q.system, errRule = w.parseRule(q.from)
 	q.policies, errPolicies = w.Policies.parse()
 	q.spread, errWindow = w.Window.parse()
 	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies, errWindow); err != nil {
@@ -121,7 +127,7 @@ func (w *when) Run(env *environment) error {
 		return err
 	}
 	a, err := q.answer()
-	a.Rule = w.Rule.Rule
+	a.Rule, a.Calendar = w.Rule.Rule, w.Calendar
 	return errors.Join(err, env.report(w.JSON, a, func() error { return a.write(env.out, q.count) }))
 }
 
@@ -129,6 +135,7 @@ func (w *when) Run(env *environment) error {
 type answer struct {
 	Zone        string       `json:"zone"`
 	Rule        string       `json:"rule"` // as it was given
+	Calendar    string       `json:"calendar,omitempty"`
 	From        string       `json:"from"`
 	Occurrences []occurrence `json:"occurrences"`
 	LeftOut     []leftOut    `json:"leftOut,omitempty"` // what the rule names among them, and is none
@@ -140,6 +147,7 @@ type occurrence struct {
 	Key     string           `json:"key"`
 	Wall    string           `json:"wall"`            // when the rule says
 	Named   string           `json:"named,omitempty"` // the day that it names where the calendar lacks it
+	Day     string           `json:"day,omitempty"`   // that of wall by another calendar
 	Shown   string           `json:"shown"`           // what clocks show at the instant
 	Instant time.Time        `json:"instant"`         // UTC
 	Starts  time.Time        `json:"starts,omitzero"` // UTC, if the type is spread over a window
@@ -166,6 +174,9 @@ func (q question) answer() (answer, error) {
 		q.leaveOut(&a, last, next.Wall)
 		last = next.Wall
 		shown := occurrenceOf(next)
+		if q.system != nil {
+			shown.Day = dayBy(q.system, next.Wall.Date)
+		}
 		if q.spread > 0 {
 			shown.Starts = shown.Instant.Add(q.spread)
 		}
@@ -205,24 +216,30 @@ func occurrenceOf(o calendar.Occurrence) occurrence {
 
 func (a answer) write(out io.Writer, count int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	starts := func(cell string) string { // the column, if there is one
+	day := func(cell string) string { // the column, if there is one
+		if a.Calendar == "" {
+			return ""
+		}
+		return cell + "\t"
+	}
+	starts := func(cell string) string { // likewise
 		if len(a.Occurrences) == 0 || a.Occurrences[0].Starts.IsZero() {
 			return ""
 		}
 		return cell
 	}
 	if len(a.Occurrences)+len(a.LeftOut) > 0 {
-		fmt.Fprintf(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\t%sREASON\n", starts("STARTS\t"))
+		fmt.Fprintf(table, "\tWALL TIME\t%sCLOCKS SHOW\tOFFSET\tINSTANT\t%sREASON\n", day(strings.ToUpper(a.Calendar)), starts("STARTS\t"))
 	}
 	left := a.LeftOut
 	leaveOut := func(before int) {
 		for ; len(left) > 0 && left[0].before <= before; left = left[1:] {
-			fmt.Fprintf(table, "%s\t%s\t\t\t\t%s%s\n", left[0].mark(), left[0].Wall, starts("\t"), left[0].reason())
+			fmt.Fprintf(table, "%s\t%s\t%s\t\t\t%s%s\n", left[0].mark(), left[0].Wall, day(""), starts("\t"), left[0].reason())
 		}
 	}
 	for i, o := range a.Occurrences {
 		leaveOut(i)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339),
+		fmt.Fprintf(table, "%s\t%s\t%s%s\t%s\t%s\t%s%s\n", o.mark(), o.Wall, day(o.Day), o.Shown, o.Offset, o.Instant.Format(time.RFC3339),
 			starts(o.Starts.Format(time.RFC3339)+"\t"), o.Reason)
 	}
 	leaveOut(len(a.Occurrences))
@@ -261,9 +278,10 @@ type rule struct {
 	Before string `help:"Announce each occurrence so many days before, at the time of --at." placeholder:"DAYS"`
 }
 
-// parse returns the recurrence, which has no slot before the first day.
-func (r *rule) parse(first calendar.Date, quiet string) (calendar.Recurrence, error) {
-	found, err := calendar.RuleText{Rule: r.Rule, At: r.At, On: r.On, Every: r.Every, Before: r.Before, Quiet: quiet}.Parse(first)
+// parse returns the recurrence, which has no slot before the first day. The text says where it may happen.
+func (r *rule) parse(first calendar.Date, text calendar.RuleText) (calendar.Recurrence, error) {
+	text.Rule, text.At, text.On, text.Every, text.Before = r.Rule, r.At, r.On, r.Every, r.Before
+	found, err := text.Parse(first)
 	var bad *calendar.InputError
 	if !errors.As(err, &bad) {
 		return found, err

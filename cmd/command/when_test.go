@@ -3,6 +3,8 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,54 @@ func TestQuietHoursAreExplained(t *testing.T) {
   WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
   2026-03-29T08:00:00  2026-03-29T08:00:00  +02:00  2026-03-29T06:00:00Z  moved from 23:30 to 08:00 because of quiet hours
   2026-03-30T08:00:00  2026-03-30T08:00:00  +02:00  2026-03-30T06:00:00Z  moved from 23:30 to 08:00 because of quiet hours
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+}
+
+func TestWorkingDaysAndHoursAreExplained(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "de-by.txt")
+	text := "name DE-BY\nrelease 2026-03-01\nuntil 2026-12-31\n2026-04-03 holiday Good Friday\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--rule", "weekly", "--on", "fri", "--at", "19:00", "--from", "2026-04-01", "-n", "2",
+		"--working-days", file, "--convention", "preceding", "--hours", "Mo-Fr 09:00-18:00")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-04-02T09:00:00  2026-04-02T09:00:00  +02:00  2026-04-02T07:00:00Z  moved from Friday 3 April 19:00 to Thursday 2 April 09:00 because of Good Friday
+  2026-04-10T09:00:00  2026-04-10T09:00:00  +02:00  2026-04-10T07:00:00Z  moved from 19:00 to 09:00 because of closed hours
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+	if err := os.WriteFile(file, []byte(text+"2026-02-30 holiday\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--hours: is invalid: rule 1 ":                                     {"--hours", "Mo-Xx 09:00-18:00"},
+		"--convention: has no meaning without":                             {"--convention", "following"},
+		`--convention: "sideways" is not`:                                  {"--convention", "sideways", "--hours", "09:00-18:00"},
+		"--working-days: is no code such as DE-BY, and no file: open ":     {"--working-days", filepath.Join(t.TempDir(), "none"), "--convention", "following"},
+		`--working-days: ` + file + `: line 5 "2026-02-30"`:                {"--working-days", file},
+		"--working-days: is no code such as DE-BY, and no file: open DE: ": {"--working-days", "DE"},
+	} {
+		r := almanacAt(t, today, append([]string{"when", "--zone", "Europe/Berlin"}, args...)...)
+		if r.code != exitUsage || !strings.HasPrefix(r.errs, "almanac: "+want) {
+			t.Errorf("exit code %d, %q; want %q", r.code, r.errs, want)
+		}
+	}
+}
+
+func TestHolidaysOfARegionAreExplained(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--rule", "monthly", "--on", "31", "--from", "2026-05-01", "-n", "1",
+		"--working-days", "DE-BY", "--convention", "modified-following")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-05-29T09:00:00  2026-05-29T09:00:00  +02:00  2026-05-29T07:00:00Z  moved from Sunday 31 May to Friday 29 May because of the weekend
 `[1:]
 	if r != (result{exitOK, want, ""}) {
 		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
