@@ -46,6 +46,8 @@ CREATE TABLE :"schema".users (
         OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
     -- The IANA name that was given, in the spelling of the zone database.
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
+    -- Where the zone comes from. A guess never replaces a declared zone: see docs/adr/0074-uncertain-zones.md.
+    zone_source   text COLLATE "C" NOT NULL DEFAULT 'declared' CHECK (zone_source IN ('declared', 'guessed', 'default')),
     attributes    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'), -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1 CHECK (version >= 1),
     deleted_at    timestamptz,                        -- set if the user is deleted, and hidden until a sweep has removed all rows
@@ -83,6 +85,9 @@ CREATE INDEX users_full_name ON :"schema".users (folded_name, id) WHERE deleted_
 CREATE INDEX users_last_name ON :"schema".users (folded_last_name, id) WHERE deleted_at IS NULL;
 CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_email IS NOT NULL AND deleted_at IS NULL;
 
+-- Finds the users whose zone is not declared. A host that always knows the zone has no entry.
+CREATE INDEX users_zone_source ON :"schema".users (zone_source, id) WHERE zone_source <> 'declared' AND deleted_at IS NULL;
+
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page (HOT). See docs/adr/0024-live-rows.md.
 CREATE TABLE :"schema".series (
@@ -104,7 +109,7 @@ CREATE TABLE :"schema".series (
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
     -- ever. Keys are compared byte by byte. See docs/adr/0006-identity.md.
     occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
-    key_unit               text NOT NULL DEFAULT '' CHECK (length(key_unit) <= 50), -- time, day, month or year; empty for a text of the host's
+    key_unit               text NOT NULL DEFAULT '' CHECK (length(key_unit) <= 50), -- time, day, month or year, of another calendar as in year:hebrew; empty for a text of the host's
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     nominal_local          timestamp,             -- the wall time before the rule or an operator moved it; NULL if it is the target
@@ -340,7 +345,7 @@ CREATE TABLE :"schema".zone_marks (
 -- The lanes that have limits, or are paused, or were. A lane is what shares a capacity, such as a receiver: events start and are in flight
 -- within its limits, over all processes. A type is a lane of the same name. Each claim reads this table, which is mostly empty, so that
 -- limits and pauses take effect at once. If processes were notified instead, one that misses the notification would go on. Only operators
--- write it, so claims never wait for it. See docs/adr/0067-lanes.md.
+-- and pause_failing write it, so claims never wait for it. See docs/adr/0067-lanes.md.
 CREATE TABLE :"schema".lanes (
     name         text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 100), -- crm/tenant-7 is in crm
     rate         float8  CHECK (rate BETWEEN 1e-6::float8 AND 1e6::float8), -- how many events may start in a second; NULL if there is no limit
@@ -353,7 +358,7 @@ CREATE TABLE :"schema".lanes (
     -- before their mark.
     paused_until timestamptz,
     pause_reason text CHECK (octet_length(pause_reason) <= 1010),
-    pause_author text CHECK (octet_length(pause_author) <= 800), -- the principal of the pause: see audit.principal
+    pause_author text CHECK (octet_length(pause_author) <= 800), -- the principal of the pause: see audit.principal; or breaker
     CONSTRAINT lanes_limits_check CHECK ((rate IS NULL) = (burst IS NULL)),
     CONSTRAINT lanes_pause_check CHECK (
         coalesce(paused_since >= '0001-01-01 00:00:00+00' AND paused_since < '10000-01-01 00:00:00+00', true)
@@ -426,12 +431,14 @@ CREATE TABLE :"schema".visits (
     -- How much of the room of the lane that it is in this lane has had, divided by its weight, in comparison with others. -1 for a lane that
     -- waits, and for one that is in none.
     pass       float8      NOT NULL DEFAULT -1,
-    turn       float8      -- for the lanes in this one that have events of the type: none has a pass below, but -1; NULL if unknown
+    -- For the lanes in this one that have events of the type: none has a pass below, but -1. So -1 if it is unknown, and NULL if the visit is
+    -- for events of the lane itself alone.
+    turn       float8
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE INDEX visits_due ON :"schema".visits (scope, event_type, pass, at, lane);
-CREATE INDEX visits_lane ON :"schema".visits (lane, event_type, at);
+CREATE INDEX visits_lane ON :"schema".visits (lane, at, event_type);
 
 ALTER TABLE :"schema".visits REPLICA IDENTITY FULL;
 
@@ -565,8 +572,8 @@ $$;
 CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
--- Adds a visit for an event of a lane with a name, and one for the lane that its lane is in. A visit is left out if there is one that is
--- not later than the event. It must be more than a minute ahead: until then no claim deletes it, and the transaction has ended. A host's
+-- Adds a visit for an event of a lane with a name, and one with a turn for the lane that its lane is in. A visit is left out if there is
+-- one that is not later than the event. It must be more than a minute ahead: until then no claim deletes it, and the transaction has ended. A host's
 -- transaction may last longer: each sweep adds visits that are missing.
 -- Its plan may be made when there are few visits, and stays when there are many.
 CREATE FUNCTION :"schema".visit_lane() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -578,14 +585,14 @@ BEGIN
     IF TG_RELID <> 'queue'::regclass::oid OR TG_OP <> 'INSERT' THEN
         RAISE insufficient_privilege USING MESSAGE = 'visit_lane is for the trigger of the queue alone';
     END IF;
-    INSERT INTO visits (scope, event_type, at, lane, since)
-    SELECT n.scope, NEW.event_type, NEW.available_at, n.lane, NEW.available_at
-    FROM (VALUES (upper, NEW.lane), (''::text, nullif(upper, ''))) AS n (scope, lane)
+    INSERT INTO visits (scope, event_type, at, lane, since, turn)
+    SELECT n.scope, NEW.event_type, NEW.available_at, n.lane, NEW.available_at, n.turn
+    FROM (VALUES (upper, NEW.lane, NULL::float8), (''::text, nullif(upper, ''), -1)) AS n (scope, lane, turn)
     WHERE n.lane IS NOT NULL AND (
         SELECT v.at
         FROM visits v
         WHERE v.lane = n.lane AND v.event_type = NEW.event_type AND v.at > soon
-            AND v.at <= NEW.available_at AND v.since <= NEW.available_at
+            AND v.at <= NEW.available_at AND v.since <= NEW.available_at AND (n.turn IS NULL OR v.turn IS NOT NULL)
         ORDER BY v.at -- as the index has them
         LIMIT 1
     ) IS NULL;
@@ -706,7 +713,8 @@ $$;
 --   NULL if there was none) · elapsed (since then, by the monotonic clock of the process) · looks (the most lanes to look at)
 --   visits_from (no visit that is due before it is left; NULL if unknown)
 -- Lanes whose visit is due have their turn in the order of their visits, and so have types with limits of which an event is near. Each turn
--- takes a share of the claim, and the lane goes to the end of the line. The room of a lane is shared among the lanes in it: the next event
+-- takes a share of the claim, and the lane goes to the end of the line. Up to ten lanes without limits, and with no visit for lanes in
+-- them, have their turns together. The room of a lane is shared among the lanes in it: the next event
 -- is that of the lane with the least pass, which is how much a lane has had, divided by its weight. A lane that has waited begins with the
 -- least pass of the others, or if there are none with the milliseconds since 1970, so that the passes of a lane never fall. A lane that is in
 -- another one has a turn only with that one.
@@ -743,8 +751,10 @@ DECLARE
     step record;
     ready timestamptz; -- when the lane has room again
     here bigint; -- how many events this turn may take
+    turn_lanes text[]; -- that have this turn
     seen visits[];
     seen_at tid[];
+    seen_lanes bigint;
     inner_since timestamptz;
     inner_turn float8;
     inner_types text[]; -- of which events are in lanes in this one
@@ -816,73 +826,94 @@ BEGIN
     WHERE l.paused_since IS NULL OR l.paused_until <= now();
 
     FOR next_lane IN
-        SELECT d.lane, min(d.visit_at) AS visit_at, max(d.began) AS began, max(d.since) AS since,
-            greatest(least(most, 10), most / 4, 2 + 2 * most / count(*) OVER ()) AS share, min(min(d.cut_at)) OVER () AS cut_at,
-            min(min(d.visit_at)) OVER (ORDER BY min(d.at) DESC, d.lane DESC ROWS UNBOUNDED PRECEDING) AS rest_at -- of this lane and all later ones
+        SELECT CASE WHEN t.is_plain THEN '' ELSE min(t.lane) END AS lane, array_agg(t.lane ORDER BY t.nth) AS lanes, min(t.visit_at) AS visit_at,
+            max(t.began) AS began, max(t.since) AS since, greatest(least(most, 10), most / 4, 2 + 2 * most / max(t.lanes)) AS share,
+            min(min(t.cut_at)) OVER () AS cut_at,
+            min(min(t.visit_at)) OVER (ORDER BY min(t.nth) DESC ROWS UNBOUNDED PRECEDING) AS rest_at -- of these lanes and all later ones
         FROM (
-            SELECT o.lane, o.at, o.at AS visit_at, CASE WHEN count(*) OVER (PARTITION BY t.name) >= looks + 50 THEN max(o.at) OVER (PARTITION BY t.name) END AS cut_at,
-                NULL::timestamptz AS began, NULL::timestamptz AS since
-            FROM unnest(open_types) AS t (name)
-            CROSS JOIN LATERAL (
-                SELECT v.lane, v.at
-                FROM visits v
-                WHERE v.scope = '' AND v.event_type = t.name AND v.pass = -1 AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
-                ORDER BY v.at, v.lane
-                LIMIT looks + 50 -- a lane may have many, and another claim may have some
-            ) o
-            UNION ALL
-            SELECT t.name, s.at, NULL, NULL, search.began, coalesce(first.available_at, search.since)
-            FROM unnest(limited_types) AS t (name)
-            CROSS JOIN LATERAL (
-                SELECT n.* FROM lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
-            ) s
-            CROSS JOIN LATERAL (
-                SELECT CASE WHEN recent.is_so THEN s.searched_at ELSE read_at END AS began, CASE WHEN recent.is_so THEN s.since ELSE '-infinity' END AS since
-                FROM (SELECT s.searched_at BETWEEN read_at - interval '1 second' AND clock_timestamp() AS is_so) recent
-            ) search
-            LEFT JOIN LATERAL (
-                SELECT q.available_at
-                FROM queue q
-                WHERE q.event_type = t.name AND q.lane = '' AND q.available_at >= search.since AND q.available_at <= soon
-                ORDER BY q.available_at, q.event_id
-                LIMIT 1
-            ) first ON true
-            WHERE first.available_at IS NOT NULL OR search.began = read_at
-        ) d
-        GROUP BY d.lane
-        ORDER BY min(d.at), d.lane
+            SELECT l.*, row_number() OVER (ORDER BY l.at, l.lane) AS nth, count(*) OVER () AS lanes,
+                CASE WHEN l.is_plain THEN (row_number() OVER (PARTITION BY l.is_plain ORDER BY l.at, l.lane) + 9) / 10 END AS tenth
+            FROM (
+                SELECT d.lane, min(d.at) AS at, min(d.visit_at) AS visit_at, max(d.began) AS began, max(d.since) AS since, min(d.cut_at) AS cut_at,
+                    bool_and(d.is_own) AND (SELECT o.name FROM lanes o WHERE o.name = d.lane) IS NULL
+                    AND (SELECT n.step FROM lane_states n WHERE n.lane = d.lane ORDER BY n.step DESC LIMIT 1) IS NULL AS is_plain
+                FROM (
+                    SELECT o.lane, o.at, o.at AS visit_at, NULL::timestamptz AS began, NULL::timestamptz AS since, o.turn IS NULL AS is_own,
+                        CASE WHEN count(*) OVER (PARTITION BY t.name) >= looks + 50 THEN max(o.at) OVER (PARTITION BY t.name) END AS cut_at
+                    FROM unnest(open_types) AS t (name)
+                    CROSS JOIN LATERAL (
+                        SELECT v.lane, v.at, v.turn
+                        FROM visits v
+                        WHERE v.scope = '' AND v.event_type = t.name AND v.pass = -1 AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
+                        ORDER BY v.at, v.lane
+                        LIMIT looks + 50 -- a lane may have many, and another claim may have some
+                    ) o
+                    UNION ALL
+                    SELECT t.name, s.at, NULL, search.began, coalesce(first.available_at, search.since), false, NULL
+                    FROM unnest(limited_types) AS t (name)
+                    CROSS JOIN LATERAL (
+                        SELECT n.* FROM lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
+                    ) s
+                    CROSS JOIN LATERAL (
+                        SELECT CASE WHEN recent.is_so THEN s.searched_at ELSE read_at END AS began,
+                            CASE WHEN recent.is_so THEN s.since ELSE '-infinity' END AS since
+                        FROM (SELECT s.searched_at BETWEEN read_at - interval '1 second' AND clock_timestamp() AS is_so) recent
+                    ) search
+                    LEFT JOIN LATERAL (
+                        SELECT q.available_at
+                        FROM queue q
+                        WHERE q.event_type = t.name AND q.lane = '' AND q.available_at >= search.since AND q.available_at <= soon
+                        ORDER BY q.available_at, q.event_id
+                        LIMIT 1
+                    ) first ON true
+                    WHERE first.available_at IS NOT NULL OR search.began = read_at
+                ) d
+                GROUP BY d.lane
+            ) l
+        ) t
+        GROUP BY t.is_plain, t.tenth, CASE WHEN NOT t.is_plain THEN t.lane END
+        ORDER BY min(t.nth)
     LOOP
         left_from := least(left_from, next_lane.cut_at);
-        IF left_over = 0 OR looked = looks THEN
+        IF left_over = 0 OR looked >= looks THEN
             left_from := least(left_from, next_lane.rest_at);
             EXIT;
         END IF;
-        SELECT r.* INTO top FROM lane_room(next_lane.lane, read_at, emptied, most) r;
-        has_breaker := has_breaker OR top.is_failing;
-        SELECT coalesce(array_agg(v.visit), '{}'), coalesce(array_agg(v.place), '{}'), min((v.visit).since), min((v.visit).turn),
-            coalesce(array_agg(DISTINCT (v.visit).event_type), '{}')
-        INTO seen, seen_at, inner_since, inner_turn, inner_types
+        IF next_lane.lane <> '' THEN
+            SELECT r.* INTO top FROM lane_room(next_lane.lane, read_at, emptied, most) r;
+            has_breaker := has_breaker OR top.is_failing;
+            turn_lanes := next_lane.lanes;
+        ELSE
+            SELECT NULL::tid AS place, false AS is_limited, most AS room, NULL::timestamptz AS shut_until INTO top;
+            turn_lanes := next_lane.lanes[1:left_over]; -- so that each can have an event
+        END IF;
+        SELECT coalesce(array_agg(v.visit), '{}'), coalesce(array_agg(v.place), '{}'), count(DISTINCT (v.visit).lane), min((v.visit).since),
+            min(nullif((v.visit).turn, -1)),
+            CASE WHEN top.is_limited OR count((v.visit).turn) > 0 THEN coalesce(array_agg(DISTINCT (v.visit).event_type), '{}') ELSE '{}' END
+        INTO seen, seen_at, seen_lanes, inner_since, inner_turn, inner_types
         FROM (
-            SELECT o AS visit, o.ctid AS place
-            FROM visits o
-            WHERE o.scope = '' AND o.lane = next_lane.lane AND o.event_type = ANY (open_types) AND o.at >= coalesce(visits_from, '-infinity') AND o.at <= visible
-                AND (top.place IS NOT NULL OR NOT top.is_limited)
-            LIMIT 1000
-            FOR UPDATE SKIP LOCKED
+            SELECT o.*
+            FROM unnest(turn_lanes) AS t (lane)
+            CROSS JOIN LATERAL (
+                SELECT v AS visit, v.ctid AS place
+                FROM visits v
+                WHERE v.scope = '' AND v.lane = t.lane AND v.event_type = ANY (open_types) AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
+                    AND (top.place IS NOT NULL OR NOT top.is_limited) AND (v.turn IS NULL OR next_lane.lane <> '')
+                LIMIT 1000
+                FOR UPDATE SKIP LOCKED
+            ) o
         ) v;
-        IF top.is_limited AND top.place IS NULL OR seen = '{}' AND next_lane.began IS NULL THEN -- another claim has the lane
+        IF seen_lanes < cardinality(next_lane.lanes) OR cardinality(seen) >= 1000 THEN -- another claim has a lane, or a visit is left
             left_from := least(left_from, next_lane.visit_at);
-            CONTINUE;
         END IF;
-        here := least(top.room, left_over, next_lane.share);
-        IF seen <> '{}' THEN
-            looked := looked + 1;
-        END IF;
+        CONTINUE WHEN top.is_limited AND top.place IS NULL OR seen = '{}' AND next_lane.began IS NULL;
+        here := least(top.room, left_over, next_lane.share * greatest(seen_lanes, 1));
+        looked := looked + seen_lanes;
         IF visits_from IS NULL THEN
             inner_since := '-infinity';
             inner_turn := NULL;
-        ELSIF inner_turn IS NULL THEN -- this visit may be a new one, and another one may be later
-            SELECT min(o.turn) INTO inner_turn
+        ELSIF inner_turn IS NULL AND inner_types <> '{}' THEN -- this visit may be a new one, and another one may be later
+            SELECT min(nullif(o.turn, -1)) INTO inner_turn
             FROM visits o
             WHERE o.scope = '' AND o.lane = next_lane.lane AND o.event_type = ANY (inner_types) AND o.at > visible;
         END IF;
@@ -950,7 +981,7 @@ BEGIN
             type_itself := ARRAY[ROW(next_lane.lane, next_lane.lane, read_at, next_lane.lane, next_lane.since, -1, NULL)::visits];
         END IF;
         SELECT array_agg(r.lane), array_agg(r.event_type), array_agg(r.since), array_agg(r.pass), array_agg(r.weight), array_agg(r.room),
-            array_agg(least(r.room, 2 + 3 * here * r.weight / r.weights / 2))
+            array_agg(least(r.room, 2 + 5 * here * r.weight / r.weights / 4))
         INTO range_lanes, range_types, range_since, range_passes, range_weights, range_rooms, range_shares
         FROM (
             SELECT v.lane, v.event_type, min(v.since) AS since, greatest(max(max(v.pass)) OVER (PARTITION BY v.lane), inner_turn, 0) AS pass,
@@ -1077,7 +1108,7 @@ BEGIN
             WHERE t.lane = r.lane
         ) of_lane
         JOIN LATERAL (
-            SELECT m.at, m.at <= read_at AND (r.lane <> next_lane.lane OR inner_names <> '{}') AS has_turn
+            SELECT m.at, m.at <= read_at AND next_lane.lane <> '' AND (r.lane <> next_lane.lane OR inner_names <> '{}') AS has_turn
             FROM (
                 SELECT CASE
                     WHEN first.available_at > now() THEN greatest(first.available_at, r.ready_at)
@@ -1091,7 +1122,9 @@ BEGIN
                         ORDER BY q.available_at, q.event_id
                         LIMIT 1
                     )) END AS at
+                OFFSET 0
             ) m
+            OFFSET 0
         ) n ON n.has_turn OR r.lane <> r.event_type
         WHERE n.at <= read_at OR (
             SELECT v.at
@@ -1103,7 +1136,7 @@ BEGIN
         CONTINUE WHEN inner_types = '{}';
         INSERT INTO visits (scope, event_type, at, lane, since, turn)
         SELECT '', t.name, least(greatest(least(turns.at, waits.at), ready), '9999-12-31'), next_lane.lane,
-            least(waits.at, read_at) - interval '200 milliseconds', turns.pass -- another claim may add a visit now
+            least(waits.at, read_at) - interval '200 milliseconds', coalesce(turns.pass, -1) -- another claim may add a visit now
         FROM unnest(inner_types) AS t (name)
         LEFT JOIN LATERAL (
             SELECT v.at, v.pass
@@ -1376,6 +1409,19 @@ BEGIN
 END
 $$;
 
+-- Pauses a lane whose receiver has failed for too long, until it is resumed. A lane that is paused keeps its pause. Returns whether it was
+-- not paused.
+CREATE FUNCTION :"schema".pause_failing(failing text, reason text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    INSERT INTO lanes AS l (name, paused_since, pause_reason, pause_author)
+    VALUES (failing, clock_timestamp(), reason, 'breaker')
+    ON CONFLICT (name) DO UPDATE
+    SET paused_since = excluded.paused_since, paused_until = NULL, pause_reason = excluded.pause_reason, pause_author = excluded.pause_author
+    WHERE l.paused_since IS NULL OR l.paused_until <= now();
+    RETURN FOUND;
+END
+$$;
+
 -- Deletes a consumer. Waits until a read under this name has ended. Returns whether there was one.
 CREATE FUNCTION :"schema".delete_consumer(consumer text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
@@ -1413,6 +1459,7 @@ COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
     :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text), :"schema".visit_lane(),
+    :"schema".pause_failing(text, text),
     :"schema".lane_room(text, timestamptz, timestamptz, bigint),
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) FROM PUBLIC;

@@ -100,7 +100,7 @@ BEGIN
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
-        'FUNCTION delete_consumer(text)', 'FUNCTION visit_lane()',
+        'FUNCTION delete_consumer(text)', 'FUNCTION visit_lane()', 'FUNCTION pause_failing(text, text)',
         'FUNCTION lane_room(text, timestamptz, timestamptz, bigint)',
         'FUNCTION step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[])',
         'FUNCTION claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz)'] LOOP
@@ -158,9 +158,11 @@ BEGIN
     -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT INSERT ON due_counts TO almanac_worker;
     GRANT UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
-    -- Claims obey the pauses and limits of lanes: they replace the states, and cannot change the limits. A program that starts stores the
-    -- settings that all programs must have with the same value.
+    -- Claims obey the pauses and limits of lanes: they replace the states, and cannot change the limits. A breaker can pause its lane by a
+    -- function of the owner, which changes no other pause. A program that starts stores the settings that all programs must have with the
+    -- same value.
     GRANT SELECT ON lanes TO almanac_worker;
+    GRANT EXECUTE ON FUNCTION pause_failing(text, text) TO almanac_worker;
     GRANT SELECT, UPDATE (step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
         failures, answer_ids, answers_at, answers_fail),
         INSERT (lane, full_at, allowed, retry_at, opened_at, failures, answer_ids, answers_at, answers_fail) ON lane_states TO almanac_worker;
@@ -174,9 +176,9 @@ BEGIN
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
-    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest,
-        folded_name, folded_last_name, folded_email), UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email,
-        external_id, opt_outs, version, deleted_at, updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
+    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, zone_source, attributes, locale, email, external_id, opt_outs,
+        creation_digest, folded_name, folded_last_name, folded_email), UPDATE (first_name, last_name, date_of_birth, timezone, zone_source,
+        attributes, locale, email, external_id, opt_outs, version, deleted_at, updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
     -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and

@@ -28,16 +28,20 @@ func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
 // false. If all values are NULL, the array is NULL too. V must be a type of pgtype: pgx encodes
 // pointers to these without allocating.
 func values[T, V any](rows []T, value func(T) (v V, ok bool)) any {
-	stored := make([]V, len(rows))
-	array := make(pgtype.FlatArray[*V], len(rows))
-	var some bool
+	var stored []V
+	var array pgtype.FlatArray[*V]
 	for i, row := range rows {
-		var ok bool
-		if stored[i], ok = value(row); ok {
-			array[i], some = &stored[i], true
+		v, ok := value(row)
+		if !ok {
+			continue
 		}
+		if array == nil {
+			stored, array = make([]V, len(rows)-i), make(pgtype.FlatArray[*V], len(rows))
+		}
+		at := &stored[len(stored)-len(rows)+i]
+		*at, array[i] = v, at
 	}
-	if !some {
+	if array == nil {
 		return nil
 	}
 	return array

@@ -87,6 +87,23 @@ func (s *Store) visitsFrom(mark time.Time) *time.Time {
 	return &v.from
 }
 
+// onlyLanes says when no event of some types was due but those that have lanes with limits or names.
+type onlyLanes struct {
+	types []string
+	asked time.Time // before a claim looked for other events, by the monotonic clock of this process
+}
+
+// hold reports whether a claim can begin with the lanes: it looks for other events of its types each second.
+func (o *onlyLanes) hold(r almanac.ClaimRequest) bool {
+	return o != nil && !r.Mark.IsZero() && time.Since(o.asked) < time.Second && slices.Equal(o.types, r.Types)
+}
+
+func claimArgs(r almanac.ClaimRequest) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "ahead": r.Ahead,
+	}
+}
+
 // claimLimited claims events of lanes with limits or names, under a token of its own. It returns a time before their admission, too.
 func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, asked time.Time, err error) {
 	r.Token = uuid.New()
@@ -97,21 +114,24 @@ func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim
 		asked, now.asked = began, began
 		args := claimArgs(r)
 		from = s.visitsFrom(r.Mark)
-		args["read"], args["elapsed"], args["looks"], args["from"] = nil, nil, min(mostLooks, r.Limit), from
+		args["read"], args["elapsed"], args["looks"], args["from"], args["mark"] = nil, nil, min(mostLooks, r.Limit), from, r.Mark
 		if was := s.earlier.clock.Load(); was != nil {
 			args["read"], args["elapsed"] = was.read, time.Since(was.asked)
 		}
 		return args
 	}
-	events, placed, failing := 0, false, false
+	events, placed, failing, others := 0, false, false, false
 	for removed, calls := 1, 0; removed > 0 && events == 0 && calls < mostClaims && err == nil; calls++ {
 		err = s.transactOne(ctx, "claim from lanes", s.statements.ClaimLanes, args, func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&removed, &events, &placed, &failing, &now.read, &left}, func() error { return nil })
+			_, err := pgx.ForEachRow(rows, []any{&removed, &events, &placed, &failing, &now.read, &left, &others}, func() error { return nil })
 			return err
 		})
 		if err == nil {
 			s.earlier.clock.Store(&clock{now.read, now.asked})
 			s.followed(from, asked, left)
+		}
+		if others || events == 0 || err != nil {
+			s.earlier.only.Store(nil)
 		}
 	}
 	if err == nil && events > 0 {

@@ -196,6 +196,7 @@ func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
 		"last_names":        column(users, func(p entry) string { return p.User.LastName }),
 		"dates_of_birth":    column(users, func(p entry) pgtype.Date { return birthArg(p.User.DateOfBirth) }),
 		"timezones":         column(users, func(p entry) string { return p.User.Timezone.String() }),
+		"zone_sources":      column(users, func(p entry) string { return string(p.User.ZoneSource) }),
 		"attributes":        column(users, func(p entry) string { return string(p.User.Attributes) }),
 		"locales":           column(users, func(p entry) string { return p.User.Locale }),
 		"emails":            column(users, func(p entry) string { return p.User.Email }),
@@ -232,7 +233,8 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 func asBorn(events []almanac.Event, stored map[uuid.UUID]made) []almanac.Event {
 	return column(events, func(e almanac.Event) almanac.Event {
 		e.Payload = json.RawMessage(stored[e.ID].json)
-		return born(e, stored[e.ID].at)
+		born(&e, stored[e.ID].at)
+		return e
 	})
 }
 

@@ -18,9 +18,11 @@ import (
 // thousand users have an anniversary that is overdue by up to 100 minutes, each tenth
 // of which was tried and is available in an hour, and one that was completed last year.
 const millionRows = `
-	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, folded_name, folded_last_name, folded_email)
+	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, folded_name, folded_last_name, folded_email,
+		zone_source)
 	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC', CASE WHEN u % 2 = 1 THEN u::text END, CASE WHEN u % 3 = 1 THEN 'U' || u || '@example.com' END,
-		'ada lovelace', 'lovelace', CASE WHEN u % 3 = 1 THEN 'u' || u || '@example.com' END
+		'ada lovelace', 'lovelace', CASE WHEN u % 3 = 1 THEN 'u' || u || '@example.com' END,
+		CASE WHEN u % 100 = 1 THEN 'guessed' WHEN u % 1000 = 2 THEN 'default' ELSE 'declared' END
 	FROM generate_series(1, 100000) u;
 
 	WITH owed AS (

@@ -127,6 +127,9 @@ func servedQueries() map[string]served {
 		"users by a name that no user has": {people(almanac.UserFilter{Name: "x"}, ""), 10, []string{"users_full_name", "users_last_name"}, 0},
 		"users by e-mail address":          {people(almanac.UserFilter{Email: "u99100@example.com"}, ""), 20, []string{"users_email"}, 0},
 		"users by external id":             {people(almanac.UserFilter{ExternalID: "99999"}, ""), 20, []string{"users_external_id"}, 0},
+		"users with a guessed zone":        {people(almanac.UserFilter{ZoneSource: almanac.ZoneGuessed}, ""), 100, []string{"users_zone_source"}, 0},
+		"users with the default zone":      {people(almanac.UserFilter{ZoneSource: almanac.ZoneDefault}, somewhere), 200, []string{"users_zone_source"}, 0},
+		"users with a declared zone":       {people(almanac.UserFilter{ZoneSource: almanac.ZoneDeclared}, ""), 200, []string{"users_pkey"}, 0},
 		"a page of failures, requeued":     {requeued, 6000, []string{"series_name_key"}, 0},
 		"other instants":                   {moving, 60_000, []string{"queue_pkey"}, 0},
 	}

@@ -191,6 +191,8 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 		"a long first name":                         {check, "first_name", strings.Repeat("ä", 101)},
 		"a long last name":                          {check, "last_name", strings.Repeat("ä", 101)},
 		"no zone":                                   {check, "timezone", ""},
+		"a zone from no source":                     {null, "zone_source", nil},
+		"a zone from an unknown source":             {check, "zone_source", "asked"},
 		"born in another century":                   {check, "date_of_birth", "1815-12-10"},
 		"born before the year that stands for none": {check, "date_of_birth", "0003-12-31"},
 		"born after it":                             {check, "date_of_birth", "0005-01-01"},
@@ -204,7 +206,7 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 		"a long external id":                        {check, "external_id", strings.Repeat("a", 201)},
 	} {
 		row := map[string]any{
-			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "attributes": struct{}{},
+			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "zone_source": "declared", "attributes": struct{}{},
 			"version": 1, "created_at": time.Now(), "updated_at": time.Now(), "folded_name": "", "folded_last_name": "", person.column: person.value,
 		}
 		text, err := json.Marshal(row)

@@ -31,9 +31,10 @@ func (s *Store) transactKeys(ctx context.Context, what string, operation func(co
 
 // choose gives each of the events an idempotency key of its own. The key is the short form, unless
 // another occurrence has that key. The other occurrence may be stored, in this list, or perhaps
-// pruned. Then the key is the long form.
+// pruned. Then the key is the long form. The only series of a type has one event in the list. So its key is
+// not compared with the others at first.
 func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) error {
-	taken := make(map[string]bool, len(events))
+	taken := make(map[string]bool)
 	if k.lookUp {
 		var candidates []string
 		for _, e := range events {
@@ -56,7 +57,9 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) err
 		if taken[e.IdempotencyKey.String()] || pruned[e.Due] {
 			e.IdempotencyKey = e.LongKey()
 		}
-		taken[e.IdempotencyKey.String()] = true
+		if k.lookUp || e.Series != "" || e.Origin.Kind != almanac.OriginPlanned {
+			taken[e.IdempotencyKey.String()] = true
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,35 +59,66 @@ func (s *Store) Lanes(ctx context.Context) ([]almanac.Lane, error) {
 	return lanes, err
 }
 
-// Report changes the breaker of a lane, and returns it as it is then. It waits for claims from the lane.
+// errOtherPause ends a transaction whose breaker wants a pause, or none, unlike the transaction has begun.
+var errOtherPause = errors.New("the breaker wants another pause")
+
+// Report changes the breaker of a lane, and returns it as it is then. It waits for claims from the lane. Operators lock the lane
+// before its state. So a report that pauses the lane begins anew, with the pause. If the pause cannot be stored, the breaker is
+// stored without it, and the next failed try asks for it again.
 func (s *Store) Report(ctx context.Context, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (is almanac.Breaker, err error) {
-	err = s.transact(ctx, "report to a breaker", func(ctx context.Context, tx pgx.Tx) error {
-		for locked := false; ; {
-			var now time.Time
-			var step *int64
-			was, err := one(ctx, tx, s.statements.Breaker, pgx.StrictNamedArgs{"lane": lane}, func(row pgx.CollectableRow) (almanac.Breaker, error) {
-				return scanBreaker(row, &now, &step)
-			})
-			if err != nil {
-				return err
-			}
-			if step == nil && !locked { // another transaction may begin the state
-				if _, err := tx.Exec(ctx, s.statements.LockLane, pgx.StrictNamedArgs{"name": lane}); err != nil {
+	for reason, refused := "", false; ; {
+		paused := false
+		err = s.transact(ctx, "report to a breaker", func(ctx context.Context, tx pgx.Tx) (err error) {
+			if reason != "" {
+				args := pgx.StrictNamedArgs{"name": lane, "reason": reason}
+				if paused, err = one(ctx, tx, s.statements.PauseFailing, args, pgx.RowTo[bool]); err != nil {
 					return err
 				}
-				locked = true
-				continue
 			}
-			if is = change(was, now.UTC()); step == nil && is.Allowed == 0 && is.Answers == nil {
-				return nil
+			if is, err = s.changeBreaker(ctx, tx, lane, change); err == nil && !refused && (is.Pause == "") != (reason == "") {
+				err = errOtherPause
 			}
-			stored, err := one(ctx, tx, s.statements.PutBreaker, breakerArgs(lane, step, is), pgx.RowTo[int64])
-			if err != nil || stored > 0 {
-				return err
-			}
+			return err
+		})
+		switch {
+		case errors.Is(err, errOtherPause):
+			reason = is.Pause
+			continue
+		case err != nil && reason != "" && ctx.Err() == nil:
+			reason, refused = "", true
+			continue
+		case !paused:
+			is.Pause = ""
 		}
-	})
-	return is, err
+		return is, err
+	}
+}
+
+func (s *Store) changeBreaker(ctx context.Context, tx pgx.Tx, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (is almanac.Breaker, err error) {
+	for locked := false; ; {
+		var now time.Time
+		var step *int64
+		was, err := one(ctx, tx, s.statements.Breaker, pgx.StrictNamedArgs{"lane": lane}, func(row pgx.CollectableRow) (almanac.Breaker, error) {
+			return scanBreaker(row, &now, &step)
+		})
+		if err != nil {
+			return is, err
+		}
+		if step == nil && !locked { // another transaction may begin the state
+			if _, err := tx.Exec(ctx, s.statements.LockLane, pgx.StrictNamedArgs{"name": lane}); err != nil {
+				return is, err
+			}
+			locked = true
+			continue
+		}
+		if is = change(was, now.UTC()); step == nil && is.Allowed == 0 && is.Answers == nil {
+			return is, nil
+		}
+		stored, err := one(ctx, tx, s.statements.PutBreaker, breakerArgs(lane, step, is), pgx.RowTo[int64])
+		if err != nil || stored > 0 {
+			return is, err
+		}
+	}
 }
 
 func scanBreaker(row pgx.CollectableRow, now *time.Time, step **int64) (b almanac.Breaker, err error) {

@@ -14,7 +14,7 @@ import (
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
 	"worker operator": `Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
-		LockZoneRules MissingVisits MoveToLeases Prune PutBreaker PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
+		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
 		TryAlone VisitAgain`,
 	"api operator":           "HideUser InsertUsers UpdateUser",
 	"operator":               "Pause PutLane RemoveLane RequeueEvents Resume",

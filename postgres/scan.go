@@ -232,7 +232,7 @@ func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 type userRow struct {
 	user             almanac.User
 	born             pgtype.Date
-	zone             string
+	zone, source     string
 	attributes       []byte
 	locale, email    *string
 	external, digest *string
@@ -247,6 +247,7 @@ func (r *userRow) cells() []cell {
 		{"u.last_name", &u.LastName},
 		{"u.date_of_birth", &r.born},
 		{"u.timezone", texts.into(&r.zone)},
+		{"u.zone_source", texts.into(&r.source)},
 		{"u.attributes::text", &r.attributes},
 		{"u.locale", &r.locale},
 		{"u.email", &r.email},
@@ -264,6 +265,7 @@ func (r *userRow) value() (almanac.User, error) {
 		r.user.Timezone = calendar.StoredTimezone(r.zone)
 	}
 	u := r.user
+	u.ZoneSource = almanac.ZoneSource(r.source)
 	var err error
 	if u.DateOfBirth, err = birthOf(r.born); err != nil {
 		return almanac.User{}, err

@@ -42,7 +42,7 @@ func requireCatalogOnly(t *testing.T, d *trapped, store *postgres.Store) {
 	t.Helper()
 	parser := pgtest.NewParser(t, d.url)
 	own := make(map[string]int) // the functions of the schema that statements call
-	for name, function := range map[string]string{"PruneOutbox": "prune_outbox", "DeleteConsumer": "delete_consumer", "ClaimLanes": "claim_lanes"} {
+	for name, function := range map[string]string{"PruneOutbox": "prune_outbox", "DeleteConsumer": "delete_consumer", "ClaimLanes": "claim_lanes", "PauseFailing": "pause_failing"} {
 		var id int
 		require.NoError(t, d.clean.QueryRow(t.Context(), "SELECT ($1::text)::regproc::oid::integer", "almanac1."+function).Scan(&id))
 		own[name] = id

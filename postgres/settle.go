@@ -134,10 +134,9 @@ type settling struct {
 	locked bool                       // whether users are locked
 	users  map[uuid.UUID]almanac.User // users that are locked and not deleted
 	busy   map[uuid.UUID]bool         // users that another transaction has locked
-	series map[claimed]int64          // the series of the events that the leases list as they were claimed
-	latest map[uuid.UUID]int          // the version of each event at its latest claim
-	marks  []calendar.ZoneRules       // rules of successors that differ from the stored rules
-	next   []almanac.Event            // successors in the series of their events, in the order of the changes that point to them
+	claims claims
+	marks  []calendar.ZoneRules // rules of successors that differ from the stored rules
+	next   []almanac.Event      // successors in the series of their events, in the order of the changes that point to them
 	now    time.Time
 }
 
@@ -172,16 +171,16 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 	if err := t.name(ctx); err != nil {
 		return nil, err
 	}
-	stored, err := t.store(ctx, changes, indexes)
-	if err != nil {
+	if err := t.store(ctx, changes); err != nil {
 		return nil, err
 	}
 	for _, c := range changes {
-		if !stored[c.was.ID] {
-			rest, t.settled[c.index] = append(rest, c.index), almanac.SettleResult{}
+		result := &t.settled[c.index] // its Event is c.is
+		if !c.claim.stored {
+			rest, *result = append(rest, c.index), almanac.SettleResult{}
 			continue
 		}
-		t.settled[c.index] = almanac.SettleResult{Event: *c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled, FollowErr: c.lostErr}
+		result.Successor, result.PlanErr, result.Stalled, result.FollowErr = c.next, c.planErr, c.stalled, c.lostErr
 		if err := t.storeOthers(ctx, c); err != nil {
 			return nil, err
 		}
@@ -196,19 +195,14 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 
 // read reads the leases of the tokens and the database clock. If t.locked is true, it locks the users first.
 func (t *settling) read(ctx context.Context, indexes []int) (err error) {
-	wanted := make(map[claimed]bool, len(indexes))
-	users, tokens := make([]uuid.UUID, 0, len(indexes)), make([]uuid.UUID, 0, len(indexes))
-	for _, i := range indexes {
-		e := t.settlements[i].Event
-		wanted[claimedAs(e)] = true
-		users, tokens = append(users, e.UserID), append(tokens, e.LeaseToken)
-	}
+	t.claims = t.claimsOf(indexes)
 	var statements pgx.Batch
 	if t.locked {
+		users := column(indexes, func(i int) uuid.UUID { return t.settlements[i].Event.UserID })
 		statements.Queue(t.statements.SettleUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
 		statements.Queue(t.statements.StoredUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
 	}
-	statements.Queue(t.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	statements.Queue(t.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(t.claims.tokens())})
 	results := t.tx.SendBatch(ctx, &statements)
 	defer closeBatch(results, &err)
 
@@ -217,16 +211,13 @@ func (t *settling) read(ctx context.Context, indexes []int) (err error) {
 			return err
 		}
 	}
-	t.series, t.latest = make(map[claimed]int64, len(indexes)), make(map[uuid.UUID]int, len(indexes))
 	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
 		var l lease
 		if err := row.Scan(l.targets(&t.now)...); err != nil {
 			return none, err
 		}
 		for i, id := range l.ids {
-			if c := (claimed{id, l.token, l.versions[i]}); wanted[c] {
-				t.series[c], t.latest[id] = l.series[i], max(t.latest[id], c.version)
-			}
+			t.claims.note(claimed{id, l.token, l.versions[i]}, l.series[i])
 		}
 		return none, nil
 	})
@@ -339,7 +330,8 @@ func (t *settling) recogniseNew(ctx context.Context, indexes []int) error {
 		if i < 0 {
 			return nil
 		}
-		e := born(stored[i], stored[i].CreatedAt) // as it was stored, whatever has changed since
+		e := stored[i]
+		born(&e, e.CreatedAt) // as it was stored, whatever has changed since
 		return &e
 	}
 	for i, c := range planned {

@@ -17,7 +17,8 @@ import (
 
 // change is the new state of an event, and the events that are stored with it.
 type change struct {
-	index   int // of the settlement in the batch
+	index   int    // of the settlement in the batch
+	claim   *claim // the first of the event
 	series  int64
 	was, is *almanac.Event    // in the settlement, and in its result
 	ended   calendar.WallTime // what clocks in the user's zone show now; of a deleted user any time
@@ -25,9 +26,77 @@ type change struct {
 	next    *almanac.Event    // the successor in the same series
 	other   *almanac.Event    // a successor in another series
 	follow  []almanac.Event   // follow-ups
-	planErr error
-	stalled *almanac.StalledSeries // if the successor could not be planned
-	lostErr error                  // why the follow-ups could not be planned
+	unplanned
+}
+
+// unplanned says what could not be planned.
+type unplanned struct {
+	planErr error                  // why the successor could not
+	stalled *almanac.StalledSeries // its series
+	lostErr error                  // why the follow-ups could not
+}
+
+// claims has the claims of the settlements of a transaction, in their order.
+type claims struct {
+	list  []claim
+	first map[uuid.UUID]int // by event, the place of its first claim
+}
+
+// claim is what the leases say about the claim of a settlement.
+type claim struct {
+	claimed
+	series int64 // valid if held
+	held   bool  // whether a lease lists the event as it was claimed
+	first  int   // the place of the first claim of the event
+	again  int   // the place of its next claim in this transaction; 0 if there is none
+
+	// These are of the event, and valid for its first claim.
+	latest int  // the version at its latest claim
+	seen   bool // whether an earlier settlement of the event is stored in this transaction
+	alone  bool // whether an earlier settlement of the event has a transaction of its own
+	stored bool // whether the event was changed
+}
+
+// claimsOf returns the claims of the settlements at the given indexes.
+func (b *batch) claimsOf(indexes []int) claims {
+	c := claims{make([]claim, len(indexes)), make(map[uuid.UUID]int, len(indexes))}
+	for k, i := range indexes {
+		e := &b.settlements[i].Event
+		c.list[k] = claim{claimed: claimed{e.ID, e.LeaseToken, e.Version - 1}, first: k}
+		first, again := c.first[e.ID]
+		if !again {
+			c.first[e.ID] = k
+			continue
+		}
+		c.list[k].first, c.list[k].again = first, c.list[first].again
+		c.list[first].again = k
+	}
+	return c
+}
+
+// tokens returns the tokens of the claims.
+func (c claims) tokens() []uuid.UUID {
+	var tokens []uuid.UUID
+	for k := range c.list {
+		if token := c.list[k].token; len(tokens) == 0 || token != tokens[len(tokens)-1] { // often that of the one before
+			tokens = append(tokens, token)
+		}
+	}
+	return distinct(tokens)
+}
+
+// note notes that a lease lists an event.
+func (c claims) note(listed claimed, series int64) {
+	first, ours := c.first[listed.id]
+	if !ours {
+		return
+	}
+	for k, begun := first, false; k > 0 || !begun; k, begun = c.list[k].again, true {
+		if one := &c.list[k]; one.claimed == listed {
+			one.series, one.held = series, true
+			c.list[first].latest = max(c.list[first].latest, listed.version)
+		}
+	}
 }
 
 // changes returns the changes for the settlements at the given indexes. It returns as rest the
@@ -38,27 +107,26 @@ type change struct {
 // could write the same series. That transaction locks the user first, as an edit or a deletion
 // does, so that they cannot deadlock.
 func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int, err error) {
-	seen, seenAlone := make(map[uuid.UUID]bool, len(indexes)), make(map[uuid.UUID]bool)
 	changes, t.next = make([]*change, 0, len(indexes)), make([]almanac.Event, 0, len(indexes))
 	list := make([]change, len(indexes))
 	for k, i := range indexes {
 		s := &t.settlements[i]
-		claim := claimedAs(s.Event)
-		series, held := t.series[claim]
+		claim := &t.claims.list[k]
+		first := &t.claims.list[claim.first]
 		// A lease that still holds other events also lists events that were claimed again since.
-		held = held && claim.version == t.latest[claim.id]
+		held := claim.held && claim.version == first.latest
 		user, known := t.userOf(s)
 		// If an event occurs twice in a batch, only its first settlement is stored.
-		if seenAlone[s.Event.ID] {
+		if first.alone {
 			alone = append(alone, i)
 			continue
 		}
-		if !held || seen[s.Event.ID] || !known {
+		if !held || first.seen || !known {
 			rest = append(rest, i)
-			seen[s.Event.ID] = seen[s.Event.ID] || held
+			first.seen = first.seen || held
 			continue
 		}
-		seen[s.Event.ID] = true
+		first.seen = true
 		if t.busy[s.Event.UserID] {
 			t.settled[i].Err = almanac.ErrLocked
 			continue
@@ -67,14 +135,14 @@ func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int,
 		if user == nil && t.locked && outcome.Status == almanac.Pending {
 			outcome = almanac.GaveUp(almanac.ReasonUserDeleted) // events of a deleted user are not retried
 		}
-		is, err := outcome.Apply(s.Event, t.now)
-		if err != nil {
-			t.settled[i].Err = err
+		is := &t.settled[i].Event
+		if *is, err = outcome.Apply(s.Event, t.now); err != nil {
+			t.settled[i] = almanac.SettleResult{Err: err}
 			continue
 		}
+		asStored(is, t.now)
 		c, planned := &list[k], len(t.next)
-		t.settled[i].Event = asStored(is, t.now)
-		*c = change{index: i, series: series, was: &s.Event, is: &t.settled[i].Event, ended: s.Event.Wall}
+		c.index, c.claim, c.series, c.was, c.is, c.ended = i, first, claim.series, &s.Event, is, s.Event.Wall
 		if user != nil {
 			c.ended = user.Timezone.WallTime(t.now)
 		}
@@ -84,9 +152,9 @@ func (t *settling) changes(indexes []int) (changes []*change, rest, alone []int,
 		if user != nil && is.Status.Terminal() {
 			t.plan(c, s, *user, t.now)
 		}
-		if len(c.wanted()) > 0 && (!t.locked || len(indexes) > 1) {
+		if (c.other != nil || len(c.follow) > 0) && (!t.locked || len(indexes) > 1) {
 			t.next = t.next[:planned]
-			alone, seenAlone[s.Event.ID] = append(alone, i), true
+			alone, first.alone = append(alone, i), true
 			continue
 		}
 		changes = append(changes, c)
@@ -165,13 +233,12 @@ func (t *settling) succeed(c *change, e almanac.Event, err error, now time.Time)
 	}
 }
 
-// asStored returns an event as it is after the database has stored it at now.
-func asStored(e almanac.Event, now time.Time) almanac.Event {
-	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
+// asStored makes an event as it is after the database has stored it at now.
+func asStored(e *almanac.Event, now time.Time) {
+	for _, t := range [...]*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
 	}
 	e.UpdatedAt, e.UsedBefore = now, nil
-	return e
 }
 
 // name sets the idempotency keys of the successors.
@@ -181,7 +248,7 @@ func (t *settling) name(ctx context.Context) error {
 		return err
 	}
 	for i := range t.next {
-		t.next[i] = born(t.next[i], t.now)
+		born(&t.next[i], t.now)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // store writes the changes of events that are still as they were claimed, ends the leases that hold
-// no event any more, and returns the ids of the changed events.
-func (t *settling) store(ctx context.Context, changes []*change, indexes []int) (stored map[uuid.UUID]bool, err error) {
+// no event any more. It notes which events it changed.
+func (t *settling) store(ctx context.Context, changes []*change) error {
 	var ended, released []*change
 	for _, c := range changes {
 		if c.is.Status.Terminal() {
@@ -26,10 +26,9 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 		}
 	}
 	var statements pgx.Batch
-	stored = make(map[uuid.UUID]bool, len(changes))
 	note := func(rows pgx.Rows) error {
 		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{rawID(&id)}, func() error { stored[id] = true; return nil })
+		_, err := pgx.ForEachRow(rows, []any{rawID(&id)}, func() error { t.claims.list[t.claims.first[id]].stored = true; return nil })
 		return err
 	}
 	if len(ended) > 0 {
@@ -41,8 +40,7 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	if rows := stalledRows(ended); len(rows) > 0 {
 		statements.Queue(t.statements.Stall, stallArgs(rows))
 	}
-	tokens := column(indexes, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
-	statements.Queue(t.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	statements.Queue(t.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(t.claims.tokens())})
 	if len(t.marks) > 0 {
 		statements.Queue(t.statements.MarkZones, markArgs(t.marks))
 	}
@@ -52,7 +50,7 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	if slices.ContainsFunc(changes, func(c *change) bool { return t.worthAHint(c.last()) }) {
 		statements.Queue(t.statements.Notify, t.notification(hintPayload))
 	}
-	return stored, t.tx.SendBatch(ctx, &statements).Close()
+	return t.tx.SendBatch(ctx, &statements).Close()
 }
 
 // lanesOfAll returns the names of the lanes in which the events were, and of those that these are in.
@@ -130,8 +128,11 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 		return v, ok
 	})
 	args["idempotency_keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.IdempotencyKey.String()), true })
-	args["payloads"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
-		return text(string(c.next.Payload)), !bytes.Equal(c.next.Payload, c.was.Payload)
+	args["payloads"] = ofNext(changes, func(c *change) (v pgtype.Text, ok bool) {
+		if ok = !bytes.Equal(c.next.Payload, c.was.Payload); ok {
+			v = text(string(c.next.Payload))
+		}
+		return v, ok
 	})
 	args["user_versions"] = ofNext(changes, func(c *change) (pgtype.Int4, bool) {
 		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion

@@ -28,7 +28,7 @@ type statements struct {
 	MarkZones, Missed, MissingVisits, MoveConsumer, MoveEvents, MoveToLeases,
 	NewEvents, Notify, Now,
 	Offsets, OffsetsSession, OutboxLow, OutboxSnapshot,
-	PageUsers, Pause, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutBreaker, PutLane, PutSetting, PutZoneRules,
+	PageUsers, Pause, PauseFailing, Paused, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutBreaker, PutLane, PutSetting, PutZoneRules,
 	ReadOutbox, Release, ReleaseAhead, Released, RemoveEvents, RemoveHiddenUser, RemoveLane, Renew, RequeueEvents,
 	ResetLane, ResetOutbox, RestoreSeries, Resume, RetriesEvents, RetriesSeries, RunNow,
 	SeriesKeys, SettleEnded, SettleReleased, SettleUsers, Settings, Stall, Stalled, Standings, StatsBacklog,

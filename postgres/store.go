@@ -51,14 +51,15 @@ type Store struct {
 
 // earlier is what earlier calls have shown.
 type earlier struct {
-	lastSeries atomic.Pointer[int64]  // of the last page of requeueLost; nil to begin anywhere
-	settles    atomic.Bool            // whether Settle has stored an outcome since it last put one aside
-	claimed    atomic.Int64           // how many events the last claim took; the next one probably takes as many
-	limits     atomic.Bool            // whether the last claim took events of lanes with limits, or had no room to look
-	claims     atomic.Int64           // how many claims there were while that was so
-	clock      atomic.Pointer[clock]  // at the last claim from lanes with limits; nil if there was none
-	visits     atomic.Pointer[visits] // at the last such claim
-	limited    atomic.Pointer[error]  // the error of the last claim from lanes with limits, if the next claim is to return it
+	lastSeries atomic.Pointer[int64]     // of the last page of requeueLost; nil to begin anywhere
+	settles    atomic.Bool               // whether Settle has stored an outcome since it last put one aside
+	claimed    atomic.Int64              // how many events the last claim took; the next one probably takes as many
+	limits     atomic.Bool               // whether the last claim took events of lanes with limits, or had no room to look
+	only       atomic.Pointer[onlyLanes] // at the last claim that looked for other events; nil if there were some then, or are now
+	claims     atomic.Int64              // how many claims there were while that was so
+	clock      atomic.Pointer[clock]     // at the last claim from lanes with limits; nil if there was none
+	visits     atomic.Pointer[visits]    // at the last such claim
+	limited    atomic.Pointer[error]     // the error of the last claim from lanes with limits, if the next claim is to return it
 }
 
 var (

@@ -110,7 +110,7 @@ func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamed
 func userArgs(u almanac.User) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
-		"date_of_birth": birthArg(u.DateOfBirth), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
+		"date_of_birth": birthArg(u.DateOfBirth), "timezone": u.Timezone.String(), "zone_source": string(u.ZoneSource), "attributes": string(u.Attributes),
 		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
 		"opt_outs":    textOrNull(formatOptOuts(u.OptOuts)),
 		"folded_name": fold.Text(u.Name()), "folded_last_name": fold.Text(u.LastName), "folded_email": textOrNull(fold.Text(u.Email)),
@@ -205,7 +205,7 @@ func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page a
 		return almanac.List[almanac.User]{}, err
 	}
 	sql, args := s.statements.FindUsers, pgx.StrictNamedArgs{
-		"email": fold.Text(filter.Email), "external_id": filter.ExternalID, "after": after.ID, "limit": limit + 1,
+		"email": fold.Text(filter.Email), "external_id": filter.ExternalID, "zone_source": string(filter.ZoneSource), "after": after.ID, "limit": limit + 1,
 	}
 	if filter.Name != "" {
 		sql = s.statements.FindUsersByName

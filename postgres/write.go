@@ -129,15 +129,14 @@ func mark(e almanac.Event, is bool) pgtype.Bool {
 	return pgtype.Bool{Bool: is, Valid: e.Origin.Kind == almanac.OriginScheduled}
 }
 
-// born returns a new event as it is after the database has stored it.
-func born(e almanac.Event, now time.Time) almanac.Event {
-	e.CreatedAt = now
-	return asStored(almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, Lane: e.Lane, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
-		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), Nominal: e.Nominal,
-		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
-		UserVersion: e.UserVersion, ReadyAt: e.ReadyAt, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
-	}, now)
+// born makes a new event as it is after the database has stored it.
+func born(e *almanac.Event, now time.Time) {
+	e.Status, e.Version, e.CreatedAt = almanac.Pending, 1, now
+	e.Wall, e.Policies = calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), e.Policies.WithDefaults()
+	e.AvailableAt = e.FirstAvailable()
+	e.PlannedBy, e.Unplanned, e.LeaseToken, e.ExecutedAt = nil, false, uuid.Nil, time.Time{}
+	e.FailureReason, e.LastError, e.RetryCount, e.ClaimCount, e.CrashCount = "", "", 0, 0, 0
+	asStored(e, now)
 }
 
 // firstOfEachSeries returns the events without those whose series has an earlier event in the list.

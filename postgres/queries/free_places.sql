@@ -24,8 +24,8 @@ WITH due AS (
     ))
     RETURNING v.scope, v.event_type, v.at
 )
-INSERT INTO :"schema".visits (scope, event_type, at, lane, since)
-SELECT '', due.event_type, max(due.at), due.scope, min(due.at)
+INSERT INTO :"schema".visits (scope, event_type, at, lane, since, turn)
+SELECT '', due.event_type, max(due.at), due.scope, min(due.at), -1::float8
 FROM due
 WHERE due.scope <> ''
 GROUP BY due.scope, due.event_type

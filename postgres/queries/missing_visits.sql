@@ -20,11 +20,11 @@ WITH of_type AS MATERIALIZED (
         SELECT FROM :"schema".visits v WHERE v.lane = l.lane AND v.event_type = l.name AND v.since <= q.available_at
     )
 )
-INSERT INTO :"schema".visits (scope, event_type, at, lane, since)
-SELECT coalesce(lost.upper, ''), lost.name, lost.available_at, lost.lane, lost.available_at
+INSERT INTO :"schema".visits (scope, event_type, at, lane, since, turn)
+SELECT coalesce(lost.upper, ''), lost.name, lost.available_at, lost.lane, lost.available_at, NULL::float8
 FROM lost
 UNION ALL
-SELECT '', upper.name, min(upper.at), upper.lane, '-infinity'
+SELECT '', upper.name, min(upper.at), upper.lane, '-infinity', -1::float8
 FROM (
     SELECT lost.name, lost.upper AS lane, lost.available_at AS at
     FROM lost
@@ -38,7 +38,7 @@ FROM (
     WHERE l.upper IS NOT NULL AND NOT EXISTS (
         SELECT
         FROM :"schema".visits v
-        WHERE v.scope = '' AND v.lane = l.upper AND v.event_type = l.name AND (v.since <= next.at OR v.turn IS NOT NULL)
+        WHERE v.scope = '' AND v.lane = l.upper AND v.event_type = l.name AND (v.turn >= 0::float8 OR v.turn = -1::float8 AND v.since <= next.at)
     )
 ) upper
 GROUP BY upper.name, upper.lane

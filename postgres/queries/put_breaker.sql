@@ -1,8 +1,11 @@
--- Store the breaker of a lane, unless its state has changed since it was read. Waits for a claim that has locked the state. The time of the
--- state stays: it is that of its tokens.
---   @lane text · @step bigint (of the state; NULL if there was none) · @allowed integer, @retry_at timestamptz, @opened_at timestamptz (NULL if it
---   is closed) · @failures integer · @answer_ids uuid[], @answers_at timestamptz[], @answers_fail boolean[] (NULL if there are none)
--- The transaction that adds a first state has locked the lane by lock_lane.sql.
+-- Store the breaker of a lane, unless its state has changed since it was read.
+--   @lane text
+--   @step bigint (of the state that was read; NULL if there was none)
+--   @allowed integer, @retry_at timestamptz, @opened_at timestamptz (NULL if the breaker is closed)
+--   @failures integer
+--   @answer_ids uuid[], @answers_at timestamptz[], @answers_fail boolean[] (NULL if there are none)
+-- Waits for a claim that has locked the state. A transaction that adds the first state has locked the lane by lock_lane.sql.
+-- The time of the state stays: it is that of its tokens.
 -- Returns how many rows were changed or added.
 WITH changed AS (
     UPDATE :"schema".lane_states s

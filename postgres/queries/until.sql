@@ -1,10 +1,14 @@
 -- How long it is until the next event can be claimed, in microseconds; no row when no event is pending.
---   @types text[] · @mark timestamptz, as for claims · @from timestamptz (no visit that is due before it is left; NULL if unknown)
+--   @types text[]
+--   @mark timestamptz, as for claims
+--   @from timestamptz (no visit that is due before it is left; NULL if unknown)
 -- Events of lanes with names count as available when a visit of their lane is due.
 -- A type that is paused is left out, unless its pause has an end: then its events wait for that.
--- An event of a lane with limits or a breaker can be claimed when the lane has room: a place, and the tokens that come in a tenth of a second, so
--- that its process claims ten times a second and not for each event. Half of the burst is enough, and at least one token. When a place
--- becomes free is not known, so it is looked for again after half a second. A process looks at once when it has ended events of the lane.
+-- An event of a lane with limits or a breaker can be claimed when the lane has room:
+-- - a place. When one becomes free is not known, so this is asked again after half a second. A process that has ended events of the lane
+--   asks at once.
+-- - the tokens that come in a tenth of a second, so that its process claims ten times a second, and not for each event. Half of the burst
+--   is enough, and at least one token.
 -- After the clock was set back, a claim that a poll begins finds more tokens than are known here.
 SELECT (extract(epoch FROM min(greatest(next.available_at, next.ready_at, CASE WHEN :paused THEN l.paused_until END)) - min(clock.read))::float8 * 1000000::float8)::bigint
 FROM (SELECT clock_timestamp() AS read OFFSET 0) clock

@@ -16,7 +16,7 @@ DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".qu
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
     :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text),
-    :"schema".visit_lane(),
+    :"schema".visit_lane(), :"schema".pause_failing(text, text),
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz),
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
     :"schema".lane_room(text, timestamptz, timestamptz, bigint);
