@@ -30,6 +30,7 @@ import (
 // The failures that open a closed breaker, and those while it is open, do not count for their events, even if the
 // attempts began before. Such an event becomes available again after those that wait already. A failure that opens
 // the breaker again while it closes counts, so an event that fails alone uses up its attempts. [Operator].Resume closes a breaker at once, and [Operator].Pause admits no event.
+// A breaker that stays open pauses its lane if the handler says so: see [Execution].PauseAfter.
 // See docs/adr/0073-breakers.md.
 type Breaker struct {
 	// Allowed is the most events of the lane that may be in flight. Zero means no limit: the breaker is closed. 1
@@ -44,6 +45,9 @@ type Breaker struct {
 	Failures int
 	// Answers are the last answers that count, at most 100, in the order of their reports: one for each event.
 	Answers []Answer
+	// Pause is the reason for which this report pauses the lane (see [Execution].PauseAfter). Empty means that it
+	// does not. A repository does not store it as part of the breaker.
+	Pause string
 }
 
 // Answer is how an attempt at an event ended, for the [Breaker] of its lane.
@@ -152,6 +156,26 @@ func (b Breaker) widened(now time.Time) Breaker {
 	}
 	b.Allowed, b.RetryAt, b.Answers, b.Failures = 2*b.Allowed, now, nil, 0
 	return b
+}
+
+// pausing returns the breaker after a report, with a reason to pause the lane if it has been open for so long. Only a
+// try that has failed pauses a lane. Zero means never.
+func (b Breaker) pausing(was Breaker, after time.Duration, now time.Time) Breaker {
+	failed := was.Allowed == 1 && !was.RetryAt.After(now) && b.Allowed == 1 && b.RetryAt.After(now)
+	if after > 0 && failed && now.Sub(b.OpenedAt) >= after {
+		b.Pause = "the breaker has been open since " + b.OpenedAt.UTC().Format(time.RFC3339)
+	}
+	return b
+}
+
+// pauseAfter returns after how long the failure of one of the jobs pauses their lane; zero for never.
+func pauseAfter(jobs []*job) (after time.Duration) {
+	for _, j := range jobs {
+		if own := j.route.execution.PauseAfter; own > 0 && j.answer.Failed && (after == 0 || own < after) {
+			after = own
+		}
+	}
+	return after
 }
 
 // trimmed returns the breaker without the answers that do not count any more.
@@ -263,7 +287,7 @@ func (w *worker) reportTo(ctx context.Context, lane string, jobs []*job, wanted 
 	var was Breaker
 	is, err := w.repository.Report(ctx, lane, func(b Breaker, now time.Time) Breaker {
 		was = b
-		return b.after(answers, now, rand.Float64())
+		return b.after(answers, now, rand.Float64()).pausing(b, pauseAfter(jobs), now)
 	})
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
@@ -284,12 +308,14 @@ func (w *worker) reportTo(ctx context.Context, lane string, jobs []*job, wanted 
 	}
 }
 
-// notifyBreaker logs that a breaker has opened, has been open for another hour, or has closed, and notifies observers.
+// notifyBreaker logs that a breaker has opened, has been open for another hour, has paused its lane, or has closed, and notifies observers.
 func (w *worker) notifyBreaker(ctx context.Context, lane string, was, is Breaker) {
 	hours := func(b Breaker) int { return int(b.RetryAt.Sub(b.OpenedAt) / time.Hour) }
 	n, level, line := Notice{Kind: LaneFailing, Lane: lane, Breaker: is}, slog.LevelWarn, "a receiver fails: single events are tried"
 	switch {
 	case is.Allowed == 1 && was.Allowed != 1:
+	case is.Pause != "":
+		level, line = slog.LevelError, "a receiver has failed for too long: its lane is paused"
 	case is.Allowed == 1 && hours(is) > hours(was):
 		level, line = slog.LevelError, "a receiver has failed for hours"
 	case is.Allowed == 0 && was.Allowed > 0:

@@ -28,13 +28,16 @@ type ClaimRepository interface {
 	// others. Settle waits for no lock that another transaction may hold for long. The
 	// result of a locked event has an error that matches [ErrLocked], and the event can be
 	// settled later. After an error of the call, it is unknown which outcomes were stored.
+	// A repository does not use the settlements after the call, because the caller uses their memory again.
 	// The same call may be repeated: an outcome that was stored before has the same result.
 	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
 
 	// Report replaces the breaker of a lane by the result of change, and returns that result. change gets the
 	// stored breaker, or the zero Breaker, and the repository's clock. It is called inside a transaction, and
 	// again after a conflict, so it must be quick and must not use the repository. A zero result removes the
-	// breaker. While a stored breaker has Allowed, Claim and Until obey it. A repository without breakers returns
+	// breaker. If the result has a Pause and the lane is not paused, Report pauses it in the same transaction, with
+	// that reason, the author "breaker" and no end. If the lane is paused already, it keeps its pause, and Report
+	// returns the breaker without Pause. So does a repository that cannot pause. While a stored breaker has Allowed, Claim and Until obey it. A repository without breakers returns
 	// an error that matches [errors.ErrUnsupported], which a Scheduler ignores.
 	Report(ctx context.Context, lane string, change func(b Breaker, now time.Time) Breaker) (Breaker, error)
 
@@ -136,7 +139,8 @@ type ClaimResult struct {
 	// Failing reports whether the breaker of a lane of the events is stored. Then the worker reports successes,
 	// too, and not only failures.
 	Failing bool
-	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. All
+	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. If
+	// only Limited has events, and Mark is zero, it may be a time before the search instead. All
 	// events of lanes without limits that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.
 	Reached time.Time

@@ -77,8 +77,8 @@
 //
 //   - A [Scheduler]: [Planner] creates, edits and deletes users with their events, [Operator]
 //     cancels, runs, requeues and pauses, and [Runner] delivers.
-//   - Users: [User] with [DateOfBirth]; [UserWithEvents], [UpdateUserResult], [DeleteResult],
-//     [CreateUsersResult] and [BackfillResult] with [Refusal].
+//   - Users: [User] with [DateOfBirth] and [ZoneSource]; [UserWithEvents], [UpdateUserResult],
+//     [DeleteResult], [CreateUsersResult] and [BackfillResult] with [Refusal].
 //   - Events: [Event] with [Status], [Series], [Origin], [OriginKind] and [IdempotencyKey];
 //     [PreviewResult], [ScheduleAtResult], [CancelResult], [Pause]. They are found by a [Spec]
 //     ([And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready],

@@ -132,54 +132,38 @@ func NewEvent(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: new event id: %w", err)
 	}
-	e := Event{ID: id, UserID: u.ID, Type: h.EventType(), Status: Pending, Version: 1}
-	if e, err = e.planned(u, h, o); err != nil {
+	return newEvent(Event{ID: id}, &u, h, &o)
+}
+
+// newEvent is NewEvent for an event that has an id, and may have the payload of the event before it.
+func newEvent(e Event, u *User, h EventHandler, o *Occurrence) (Event, error) {
+	e.UserID, e.Type, e.Status, e.Version = u.ID, h.EventType(), Pending, 1
+	if err := e.plan(u, h, o); err != nil {
 		return Event{}, err
 	}
-	e.IdempotencyKey = NewIdempotencyKey(u.ID.String(), e.Due, e.Type)
+	e.IdempotencyKey = hashKey(16, appendID(make([]byte, 0, keyText), u.ID), e.Due, e.Type)
 	return e, nil
 }
 
-// LongKey returns the key that the event takes if its short key already belongs to
-// another occurrence when the event is stored.
-func (e Event) LongKey() IdempotencyKey {
-	return NewLongIdempotencyKey(e.UserID.String(), e.Due, e.Type, e.longName())
-}
-
-// longName returns a name of the occurrence that is unique for its user and type. It is
-// the key, or "series/key". If a slash or a detached series would make that name
-// ambiguous, it is a form with zero bytes, which no key contains.
-func (e Event) longName() string {
-	one := SeriesOf(e)
-	switch {
-	case one.Detached != "" || strings.Contains(one.Name+e.OccurrenceKey, "/"):
-		return one.Detached + "\x00" + one.Name + "\x00" + e.OccurrenceKey
-	case one.Name != "":
-		return one.Name + "/" + e.OccurrenceKey
-	default:
-		return e.OccurrenceKey
-	}
-}
-
-// planned sets the fields that follow from the user and the occurrence, Due included.
-func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
-	o = o.in(u)
+// plan sets the fields that follow from the user and the occurrence, Due included. It may change o.
+func (e *Event) plan(u *User, h EventHandler, o *Occurrence) error {
+	o.in(u)
 	r, err := o.Resolve()
 	if fields := fieldsOf(err); len(fields) > 0 {
-		return Event{}, &ValidationError{fields}
+		return &ValidationError{fields}
 	}
 	if err != nil {
-		return Event{}, err
+		return err
 	}
 	e.Due, e.PlannedBy = r.Instant, nil
-	return e.plannedAt(u, h, o)
+	return e.planAt(u, h, o)
 }
 
-// plannedAt sets the fields that follow from the user and the occurrence, except Due.
-func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
-	payload, err := h.Payload(u, o)
+// planAt sets the fields that follow from the user and the occurrence, except Due.
+func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
+	payload, err := h.Payload(*u, *o)
 	if err != nil {
-		return Event{}, fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
+		return fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
 	e.Series, e.OccurrenceKey, e.KeyUnit = o.Series, o.Key, o.Unit
 	e.Wall, e.Zone, e.Policies = o.Wall, o.Zone.String(), o.Policies.WithDefaults()
@@ -187,17 +171,26 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
 		e.Nominal = nominal
 	}
-	e.Lane = laneOf(h, u, o)
+	e.Lane = ""
+	if namer := laneNamerOf(h); namer != nil {
+		e.Lane = laneOf(h, *u, *o)
+	}
 	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)
-	e.AvailableAt = e.FirstAvailable()
-	stays := len(payload) > 0 && bytes.Equal(payload, e.Payload)
-	e.Payload, e.UserVersion = payload, u.Version
-	return e, e.check(stays)
+	e.AvailableAt = firstAvailable(e)
+	stays := len(payload) > 0 && (bytes.Equal(payload, e.Payload) || jsonb.Respelled(payload, e.Payload))
+	if !stays {
+		e.Payload = payload
+	}
+	e.UserVersion = u.Version
+	return e.check(stays)
 }
 
 // spreadStart returns the ReadyAt of an event whose type is spread over a window.
-func (e Event) spreadStart(window time.Duration) time.Time {
-	if by := SeriesOf(e).Spread(e.UserID, window); by > 0 {
+func (e *Event) spreadStart(window time.Duration) time.Time {
+	if window == 0 {
+		return time.Time{}
+	}
+	if by := SeriesOf(*e).Spread(e.UserID, window); by > 0 {
 		return e.Due.Add(by)
 	}
 	return time.Time{}
@@ -205,7 +198,7 @@ func (e Event) spreadStart(window time.Duration) time.Time {
 
 // check returns an error for a value that cannot be stored, so that a transaction does
 // not fail later. A payload that stays as it was stored is not checked.
-func (e Event) check(payloadStays bool) error {
+func (e *Event) check(payloadStays bool) error {
 	var bad []FieldError
 	refuse := func(field, problem string) {
 		if problem != "" {
@@ -320,8 +313,8 @@ func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
-	next, err := e.planned(u, h, o)
-	if err != nil {
+	next := e
+	if err := next.plan(&u, h, &o); err != nil {
 		return e, err
 	}
 	next.Version++
@@ -334,8 +327,9 @@ func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
-	next, err := e.plannedAt(u, h, o.in(u))
-	if err != nil {
+	next := e
+	o.in(&u)
+	if err := next.planAt(&u, h, &o); err != nil {
 		return e, err
 	}
 	next.ReadyAt = e.ReadyAt

@@ -94,6 +94,37 @@ func ExampleWithOptionalProfile() {
 	// no birthday for Ada Lovelace
 }
 
+// Of a user only the country may be known. Most countries have one zone. A zone that the user declares
+// later takes the place of the guess, and moves the events.
+func ExampleWithZoneGuess() {
+	guess := func(u almanac.User) string {
+		var facts struct{ Country string }
+		if err := json.Unmarshal(u.Attributes, &facts); err != nil {
+			return ""
+		}
+		zones, err := calendar.ZonesOf(facts.Country)
+		if err != nil || len(zones) > 1 {
+			return ""
+		}
+		return zones[0].String()
+	}
+	ctx := context.Background()
+	scheduler, _ := birthdaysIn(almanac.WithZoneGuess("Etc/UTC", guess))
+	for _, country := range []string{"NO", "US"} {
+		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Attributes: json.RawMessage(`{"country": "` + country + `"}`)}
+		ada := must(scheduler.CreateUser(ctx, p))
+		fmt.Println(country, ada.User.Timezone, ada.User.ZoneSource, ada.Events[0].Due.Format(time.RFC3339))
+		zone := "America/Denver"
+		moved := must(scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{Timezone: &zone}))
+		fmt.Println(moved.User.Timezone, moved.User.ZoneSource, moved.Moved[0].Due.Format(time.RFC3339))
+	}
+	// Output:
+	// NO Europe/Oslo guessed 2027-12-10T08:00:00Z
+	// America/Denver declared 2027-12-10T16:00:00Z
+	// US Etc/UTC default 2027-12-10T09:00:00Z
+	// America/Denver declared 2027-12-10T16:00:00Z
+}
+
 // Every bad field is named at once, as a form needs it.
 func ExampleValidationError() {
 	now := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)

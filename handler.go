@@ -179,6 +179,11 @@ type Execution struct {
 	// Breaker protects a receiver that is down, and the attempts of its events. After some failures, all processes
 	// together try one event of the lane at a time, and the others wait. See [Breaker]. The default is false.
 	Breaker bool
+	// PauseAfter is how long the breaker of the lane may stay open, from [Breaker].OpenedAt. The first try that fails
+	// after that pauses the lane, and its event keeps its attempts. The author of the [Pause] is "breaker". It lasts until
+	// [Operator].Resume, which also closes the breaker. A lane that is paused already keeps its pause. Zero means
+	// never. It must not be negative, and needs Breaker.
+	PauseAfter time.Duration
 	// Fallback is the type of the event that follows an event which is FAILED, such as a letter after a message that
 	// was refused. It is a [FollowUp] that is due at once. Its key is made of the type of the
 	// failed event, the name of its series if it has one, and its key, with slashes between them: "BIRTHDAY/2027".
@@ -306,6 +311,12 @@ func (x Execution) check() error {
 	}
 	if isShort(x.CatchUpPolicy.SkipOlder) {
 		errs = append(errs, fmt.Errorf("catch-up age of %v is under a microsecond", x.CatchUpPolicy.SkipOlder))
+	}
+	if isShort(x.PauseAfter) {
+		errs = append(errs, fmt.Errorf("pause after %v, which is under a microsecond", x.PauseAfter))
+	}
+	if x.PauseAfter > 0 && !x.Breaker {
+		errs = append(errs, fmt.Errorf("pause after %v without a breaker", x.PauseAfter))
 	}
 	if x.Spread < 0 || x.Spread > maxSpread {
 		errs = append(errs, fmt.Errorf("spread of %v is not between 0 and %v", x.Spread, maxSpread))

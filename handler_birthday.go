@@ -48,14 +48,17 @@ type Birthday struct {
 
 // BirthdayMessage returns the default message of [Birthday]. For a user without a name it
 // is "Hey, it's your birthday".
-func BirthdayMessage(u User) string { return hey(u) + "it's your birthday" }
+func BirthdayMessage(u User) string { return hey(u, "it's your birthday") }
 
-// hey returns the beginning of a message, with the user's name if there is one.
-func hey(u User) string {
-	if name := u.Name(); name != "" {
-		return "Hey, " + name + " "
+// hey returns a message that begins with the user's name, if there is one.
+func hey(u User, rest string) string {
+	if u.FirstName != "" && u.LastName != "" {
+		return "Hey, " + u.FirstName + " " + u.LastName + " " + rest
 	}
-	return "Hey, "
+	if name := u.Name(); name != "" {
+		return "Hey, " + name + " " + rest
+	}
+	return "Hey, " + rest
 }
 
 // EventType returns b.Type, or [TypeBirthday].
@@ -145,9 +148,9 @@ func AnniversaryMessage(u User, years int) string { return anniversaryMessage(u,
 
 func anniversaryMessage(u User, years, before int) string {
 	if years == 1 {
-		return hey(u) + "it's your first anniversary" + inDays(before)
+		return hey(u, "it's your first anniversary"+inDays(before))
 	}
-	return fmt.Sprintf("%sit's your anniversary%s: %d years", hey(u), inDays(before), years)
+	return hey(u, fmt.Sprintf("it's your anniversary%s: %d years", inDays(before), years))
 }
 
 // EventType returns a.Type, or [TypeAnniversary].
@@ -235,7 +238,7 @@ func (a announcer) outside(r calendar.Recurrence) calendar.Recurrence {
 	if a.quiet == (calendar.QuietHours{}) {
 		return r
 	}
-	return calendar.Outside{Of: r, Quiet: a.quiet, KeepDay: true}
+	return calendar.Within{Of: r, Window: a.quiet.Window(), KeepDay: true}
 }
 
 // maxDaysBefore keeps an announcement after the anniversary of the year before.

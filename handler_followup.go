@@ -87,24 +87,18 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 	return e, nil
 }
 
-// followWith returns the function that plans the follow-ups of e, settled by o. It
-// returns nil if there are none: the event has not ended, or is called off, or the handler is no Follower and has no
-// fallback for it.
-func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, time.Time) ([]Event, error) {
+// follows reports whether the handler of an event with this outcome may plan follow-ups. It plans none if
+// the event has not ended, or is called off, or if the handler is no Follower and has no fallback for it.
+func follows(h EventHandler, o *Outcome) bool {
+	switch o.Status {
+	case Failed:
+		if givenExecution(h).Fallback != "" {
+			return true
+		}
+	case Completed:
+	default:
+		return false
+	}
 	_, able := h.(Follower)
-	fallback := o.Status == Failed && givenExecution(h).Fallback != ""
-	if !fallback && (!able || o.Status != Completed && o.Status != Failed) {
-		return nil
-	}
-	return func(u User, now time.Time) ([]Event, error) {
-		ended, err := o.Apply(e, now)
-		if err != nil {
-			return nil, err
-		}
-		events, err := s.followUps(h, ended, u, now)
-		for i := range events {
-			events[i] = s.stampHere(events[i], now)
-		}
-		return events, err
-	}
+	return able
 }

@@ -89,6 +89,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"a negative timeout":       {[]almanac.EventHandler{with(almanac.Execution{AttemptTimeout: -1})}, []string{"timeout of -1ns is under a microsecond"}},
 		"a timeout without a unit": {[]almanac.EventHandler{with(almanac.Execution{AttemptTimeout: 20})}, []string{"timeout of 20ns is under a microsecond"}},
 		"a negative catch-up age":  {[]almanac.EventHandler{with(almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: -1}})}, []string{"catch-up age of -1ns is under a microsecond"}},
+		"a negative pause":         {[]almanac.EventHandler{with(almanac.Execution{Breaker: true, PauseAfter: -1})}, []string{"pause after -1ns, which is under a microsecond"}},
+		"a pause of no breaker":    {[]almanac.EventHandler{with(almanac.Execution{PauseAfter: time.Hour})}, []string{"pause after 1h0m0s without a breaker"}},
 		"a negative spread":        {[]almanac.EventHandler{with(almanac.Execution{Spread: -1})}, []string{"spread of -1ns is not between 0 and 24h0m0s"}},
 		"a spread of over a day":   {[]almanac.EventHandler{with(almanac.Execution{Spread: 25 * time.Hour})}, []string{"spread of 25h0m0s"}},
 		"negative attempts":        {[]almanac.EventHandler{retry(almanac.RetryPolicy{Attempts: -1})}, []string{"retry policy"}},

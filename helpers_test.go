@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,31 @@ var (
 	rrule   = calendartest.RRule
 	cron    = calendartest.Cron
 )
+
+// listed is a yearly rule by another calendar, as the years and dates of its slots at 09:00.
+func listed(system string, years ...string) calendar.Recurrence {
+	var rule slots
+	for _, one := range years {
+		key, date, _ := strings.Cut(one, " ")
+		w, err := calendar.ParseWallTime(date + "T09:00:00")
+		if err != nil {
+			panic(err)
+		}
+		rule = append(rule, calendar.Slot{Key: key, Unit: calendar.Unit("year:" + system), Wall: w})
+	}
+	return rule
+}
+
+type slots []calendar.Slot
+
+func (s slots) After(w calendar.WallTime, _ calendar.Policies) (calendar.Slot, error) {
+	for _, slot := range s {
+		if w.Before(slot.Wall) {
+			return slot, nil
+		}
+	}
+	return calendar.Slot{}, calendar.ErrNoOccurrence
+}
 
 // Three years of birthdays all over the world, in the time that the deliveries take.
 func TestEveryUserIsGreetedOnceAYearAtNine(t *testing.T) {

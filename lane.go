@@ -32,9 +32,10 @@ type Lane struct {
 	// Daily is how many events may be claimed on one day, by UTC: 1 to 1,000,000,000. Zero means no limit. The
 	// others wait for the next day.
 	Daily int
-	// Weight is the share of this lane in the lane that contains it: 1 to 1,000. While both have due events, a lane
-	// with weight 2 starts twice as many events as one with weight 1. Zero means 1. A Weight of a lane that is in
-	// no other lane is an error.
+	// Weight is the share of this lane in the lane that contains it: 1 to 1,000. While both have
+	// due events, a lane with weight 2 starts twice as many events as one with weight 1. Zero means
+	// 1. Events that are directly in the containing lane count as one lane with weight 1. A Weight
+	// of a lane that is in no other lane is an error.
 	Weight int
 }
 
@@ -83,17 +84,25 @@ type LaneNamer interface {
 
 // laneOf returns the name of the lane of an event that is being planned; "" for the lane of its type.
 func laneOf(h EventHandler, u User, o Occurrence) string {
-	switch h := h.(type) {
-	case oneSeries:
-		return laneOf(h.EventHandler, u, o)
-	case withPayload:
-		return laneOf(h.EventHandler, u, o)
-	case LaneNamer:
-		if name := h.Lane(u, o); name != h.(EventHandler).EventType() {
+	if namer := laneNamerOf(h); namer != nil {
+		if name := namer.Lane(u, o); name != h.EventType() {
 			return name
 		}
 	}
 	return ""
+}
+
+// laneNamerOf returns a handler as a LaneNamer, or nil if it is none.
+func laneNamerOf(h EventHandler) LaneNamer {
+	switch h := h.(type) {
+	case oneSeries:
+		return laneNamerOf(h.EventHandler)
+	case withPayload:
+		return laneNamerOf(h.EventHandler)
+	case LaneNamer:
+		return h
+	}
+	return nil
 }
 
 // maxLane is how many bytes the name of a lane has at most.

@@ -37,7 +37,7 @@ const (
 	EventSkipped        NoticeKind = "event.skipped"         // an edit of the user left the event unchanged, because it was claimed or requeued before
 	SeriesStalled       NoticeKind = "series.stalled"        // an event ended, and its successor could not be planned; see StalledSeries
 	FollowUpsLost       NoticeKind = "event.follow_ups_lost" // an event ended, and its follow-ups could not be planned; they are not tried again
-	LaneFailing         NoticeKind = "lane.failing"          // a breaker has opened, or has been open for another hour; see Breaker
+	LaneFailing         NoticeKind = "lane.failing"          // a breaker has opened, has been open for another hour, or has paused its lane; see Breaker
 	LaneRecovered       NoticeKind = "lane.recovered"        // a breaker has closed after the receiver accepted events
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"

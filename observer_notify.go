@@ -76,7 +76,7 @@ func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) 
 type settledNotice struct {
 	kind    NoticeKind
 	event   *Event
-	outcome *Outcome // of an event that ended or was released; otherwise nil
+	outcome *Outcome // of an event that was released, cancelled or failed; otherwise nil
 	err     error
 }
 
@@ -88,7 +88,12 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 		if r.Err != nil {
 			continue
 		}
-		all = append(all, settledNotice{kind: noticeOf(batch[i].Event.Status, &r.Event), event: &r.Event, outcome: &batch[i].Outcome})
+		n := settledNotice{kind: noticeOf(batch[i].Event.Status, &r.Event), event: &r.Event}
+		if r.Event.Status != Completed {
+			o := batch[i].Outcome // a copy, because an observer may be called when the batch is gone
+			n.outcome = &o
+		}
+		all = append(all, n)
 		if r.Successor != nil {
 			all = append(all, settledNotice{kind: EventCreated, event: r.Successor})
 		}

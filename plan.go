@@ -2,7 +2,7 @@ package almanac
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,17 +15,24 @@ import (
 // maxSteps limits how many occurrences in a row a search skips because of a policy.
 const maxSteps = 1000
 
-// plan returns the event of u's first occurrence strictly after the given instant that is
+// plan returns the event of u's first occurrence strictly after the given point that is
 // not used. So an occurrence that was ever claimed is never planned again, even after the
 // user has moved or the rule has changed.
-func plan(h EventHandler, u User, after time.Time, used UsedKeys) (Event, error) {
-	return search(h, u, beyond{after, used}, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
+func plan(h EventHandler, u User, b beyond) (Event, error) {
+	return search(h, u, b, func(o Occurrence) (Event, error) {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return Event{}, fmt.Errorf("almanac: new event id: %w", err)
+		}
+		return newEvent(Event{ID: id, Payload: b.payload}, &u, h, &o)
+	})
 }
 
 // beyond is the point after which an occurrence is sought: an instant, and the used keys.
 type beyond struct {
-	after time.Time
-	used  UsedKeys
+	after   time.Time
+	used    UsedKeys
+	payload json.RawMessage // of the event before, as stored; nil if there is none
 }
 
 // search returns the event that take makes from u's first occurrence beyond b. It skips
@@ -58,7 +65,7 @@ const (
 	lastYear = 9999 // of the calendar
 )
 
-// seek returns u's first occurrence strictly after the given instant that is not too
+// seek returns u's first occurrence strictly after the given point that is not too
 // early, and an instant between it and the occurrence before it. All occurrences that are
 // too early come before those that are not. So the search jumps ahead, twice as far each
 // time, and then bisects. A day of occurrences every second takes about thirty steps.
@@ -163,7 +170,11 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if !givenExecution(h).CatchUpPolicy.All {
 		after = later(after, now)
 	}
-	e, err := plan(series, u, stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)))
+	planner := h // as its only series, which needs no memory
+	if series.multi != nil {
+		planner = series
+	}
+	e, err := plan(planner, u, beyond{stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)), done.Payload})
 	if err != nil {
 		return Event{}, err
 	}
@@ -197,28 +208,6 @@ func successorID(next, done Event, now time.Time) uuid.UUID {
 		at = max(at, ticksIn(done.ID)+1)
 	}
 	return stamped(id, at)
-}
-
-// ticks is the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds have the fraction
-// of a millisecond in steps of 256 ns, as in package uuid (RFC 9562, section 6.2, method 3).
-type ticks uint64
-
-func ticksOf(t time.Time) ticks {
-	return ticks(max(t.UnixMilli(), 0))<<12 | ticks(t.Nanosecond()%int(time.Millisecond))>>8
-}
-
-// ticksIn returns the time in a UUIDv7.
-func ticksIn(id uuid.UUID) ticks {
-	high := binary.BigEndian.Uint64(id[:8])
-	return ticks(high>>16<<12 | high&0xfff)
-}
-
-// stamped returns id as a UUIDv7 of the given time. The other bits stay.
-func stamped(id uuid.UUID, at ticks) uuid.UUID {
-	const version7 = 0x7000
-	binary.BigEndian.PutUint64(id[:8], uint64(at>>12)<<16|version7|uint64(at&0xfff))
-	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
-	return id
 }
 
 func later(a, b time.Time) time.Time {
@@ -280,7 +269,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
-	next, err := search(h, p.is, beyond{stillToCome(h, p.is, p.Now), p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	next, err := search(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
 		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
 	}
@@ -320,7 +309,7 @@ func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
 // instant stays too, because it may follow newer rules than those of this program. If
 // this program's rules are newer, [Scheduler].Reconcile moves the event.
 func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) {
-	o = o.in(p.is)
+	o.in(&p.is)
 	if !o.Zone.Equal(calendar.StoredTimezone(e.Zone)) || o.Policies.WithDefaults() != e.Policies.WithDefaults() {
 		next, err := e.Reschedule(p.is, h, o)
 		return p.zones.stamp(next), err
@@ -333,12 +322,16 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 
 // stillToCome returns the time after which a wall time of a series must be, for its event to become available after now.
 func stillToCome(h oneSeries, u User, now time.Time) time.Time {
-	return now.Add(-h.id().Spread(u.ID, givenExecution(h).Spread))
+	if window := givenExecution(h.EventHandler).Spread; window > 0 {
+		return now.Add(-h.id().Spread(u.ID, window))
+	}
+	return now
 }
 
 // hasPassed reports whether the instant of an occurrence has passed.
 func (p replanning) hasPassed(o Occurrence) bool {
-	r, err := o.in(p.is).Resolve()
+	o.in(&p.is)
+	r, err := o.Resolve()
 	return err == nil && !r.Instant.After(p.Now)
 }
 
@@ -376,7 +369,7 @@ func (p replanning) passesOver(h oneSeries, e Event) bool {
 	if !e.Due.After(p.Now) {
 		return false
 	}
-	first, err := plan(h, p.is, stillToCome(h, p.is, p.Now), p.Used[h.id()])
+	first, err := plan(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()]})
 	return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey
 }
 

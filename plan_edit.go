@@ -16,7 +16,7 @@ import (
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
 	return s.edit(ctx, id, c, func(r Roster) (User, error) {
 		if needed := c.needed(r.User); !needed.isEmpty() {
-			return r.User.edit(needed, r.Now, s.optional)
+			return r.User.edit(needed, r.Now, s.profileRules(ctx))
 		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
 			return r.User, err
 		}

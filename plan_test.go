@@ -403,6 +403,7 @@ func TestAChangeOfTheRulePlansWhatTheUserIsStillOwed(t *testing.T) {
 		return calendar.Offset{Of: christmas, Days: -days, At: calendar.Clock{Hour: 9}}
 	}
 	workdays := calendar.Weekly{On: []time.Weekday{time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday}, At: calendar.Clock{Hour: 9}}
+	adar := listed("hebrew", "5786 2026-03-07", "5787 2027-03-27", "5788 2028-03-16")
 	holiday := calendar.Bounded{Rule: workdays, Except: []calendar.WallTime{wall(t, "2026-11-27T09:00:00")}}
 	tests := map[string]struct {
 		begin  string // when the user is created
@@ -434,6 +435,13 @@ func TestAChangeOfTheRulePlansWhatTheUserIsStillOwed(t *testing.T) {
 		"15: an announcement, then monthly":            {begin: "2026-11-25T08:00:00Z", rule: announced(30), ran: "2026-11-25T09:00:00Z", change: "2026-11-25T10:00:00Z", to: monthlyOn(28), next: "2026-11-28T09:00:00"},
 		"16: an announcement, then a later one":        {begin: "2026-11-25T08:00:00Z", rule: announced(30), ran: "2026-11-25T09:00:00Z", change: "2026-11-25T10:00:00Z", to: announced(3), next: "2027-12-22T09:00:00"},
 		"17: run before its time, then monthly":        {begin: "2026-12-01T11:00:00Z", rule: yearlyOn(time.March, 15, 9), ran: "2026-12-01T12:00:00Z", runNow: true, change: "2026-12-01T13:00:00Z", to: monthlyOn(15), next: "2026-12-15T09:00:00"},
+		"18: run before its time, then Hebrew":         {begin: "2026-12-01T11:00:00Z", rule: yearlyOn(time.March, 15, 9), ran: "2026-12-01T12:00:00Z", runNow: true, change: "2026-12-01T13:00:00Z", to: adar, next: "2028-03-16T09:00:00", left: "2027-03-27T09:00:00"},
+		"19: a Hebrew birthday, then Gregorian":        {begin: "2026-03-07T08:00:00Z", rule: adar, ran: "2026-03-07T09:00:00Z", change: "2026-03-10T10:00:00Z", to: yearlyOn(time.March, 15, 9), next: "2027-03-15T09:00:00", left: "2026-03-15T09:00:00"},
+		"20: a Gregorian birthday, then Hebrew":        {begin: "2026-03-15T08:00:00Z", rule: yearlyOn(time.March, 15, 9), ran: "2026-03-15T09:00:00Z", change: "2026-04-01T10:00:00Z", to: adar, next: "2027-03-27T09:00:00"},
+		"21: a Gregorian birthday, then Islamic":       {begin: "2026-03-15T08:00:00Z", rule: yearlyOn(time.March, 15, 9), ran: "2026-03-15T09:00:00Z", change: "2026-04-01T10:00:00Z", to: listed("islamic-umalqura", "1447 2026-02-05", "1448 2027-01-25"), next: "2027-01-25T09:00:00"},
+		"22: a new year in China, then in Korea":       {begin: "2027-02-06T08:00:00Z", rule: listed("chinese", "2027 2027-02-06", "2028 2028-01-26"), ran: "2027-02-06T09:00:00Z", change: "2027-02-06T10:00:00Z", to: listed("dangi", "2027 2027-02-07", "2028 2028-01-27"), next: "2028-01-27T09:00:00", left: "2027-02-07T09:00:00"},
+		"23: a table that is corrected":                {begin: "2026-02-17T08:00:00Z", rule: listed("chinese", "2026 2026-02-17", "2027 2027-02-07"), ran: "2026-02-17T09:00:00Z", change: "2026-11-01T10:00:00Z", to: listed("chinese", "2026 2026-02-17", "2027 2027-02-06"), next: "2027-02-06T09:00:00"},
+		"25: another policy for a month that is none":  {begin: "2025-08-03T08:00:00Z", rule: listed("chinese", "2025 2025-08-03", "2026 2026-07-23"), ran: "2025-08-03T09:00:00Z", change: "2025-12-01T10:00:00Z", to: listed("chinese", "2025 2025-08-03", "2026 2026-08-22"), next: "2026-08-22T09:00:00"},
 		"26: a moved slot, then daily":                 {begin: "2026-10-31T10:00:00Z", rule: following{monthlyOn(31)}, ran: "2026-11-02T09:00:00Z", change: "2026-11-02T10:00:00Z", to: dailyAt(18), next: "2026-11-03T18:00:00", left: "2026-11-02T18:00:00"},
 		"27: a day in Tokyo, then in Los Angeles":      {begin: "2026-11-25T23:00:00Z", zone: "Asia/Tokyo", rule: daily, ran: "2026-11-26T00:00:00Z", change: "2026-11-26T01:00:00Z", edit: almanac.ProfileChange{Timezone: ptr("America/Los_Angeles")}, next: "2026-11-27T09:00:00"},
 		"28: a late day, then monthly":                 {begin: "2026-11-01T08:00:00Z", rule: daily, change: "2026-11-26T11:00:00Z", to: monthlyOn(15), early: true, ran: "2026-11-26T12:00:00Z", next: "2026-11-15T09:00:00"},
@@ -550,7 +558,7 @@ var everyRule = map[string]ruleOf{
 	"set":              forAll(mustSet("DTSTART:20261101T160000\nRRULE:FREQ=WEEKLY\nRDATE:20261127T090000")),
 	"announcement":     forAll(calendar.Offset{Of: yearlyOn(time.December, 25, 9), Days: -25, At: calendar.Clock{Hour: 10}}),
 	"day before":       forAll(calendar.Offset{Of: calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 9}}, Days: -1, At: calendar.Clock{Hour: 21}}),
-	"outside":          forAll(calendar.Outside{Of: dailyAt(23), Quiet: calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}}),
+	"within":           forAll(calendar.Within{Of: dailyAt(23), Window: calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}.Window()}),
 	"bounded":          forAll(calendar.Bounded{Rule: dailyAt(14), Start: calendar.WallTime{Date: calendar.Date{Year: 2026, Month: time.November, Day: 20}}, Count: 30}),
 	"working days":     forAll(following{monthlyOn(28)}),
 	"text":             forAll(orders{calendar.Daily{At: calendar.Clock{Hour: 13}}}),

@@ -259,7 +259,7 @@ func TestBirthdaysAreGreetedOutsideOfQuietHours(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, tt.want, birthday.Wall.String(), name)
 		require.Equal(t, "2027", birthday.Key, name)
-		require.Equal(t, tt.at != 9, birthday.MovedFrom != calendar.WallTime{}, name)
+		require.Equal(t, tt.at != 9, birthday.Move != calendar.Move{}, name)
 
 		u.Attributes = []byte(`{"anniversary": "2020-03-15"}`)
 		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))

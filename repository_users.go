@@ -79,7 +79,7 @@ type UserRepository interface {
 }
 
 // UserFilter selects the users who match every field that is not empty. The zero
-// UserFilter selects all users. An index finds users by each field.
+// UserFilter selects all users. An index finds users by each field, except by [ZoneDeclared].
 //
 // Names and addresses are compared without case, as by strings.EqualFold: by the simple case folding of
 // Unicode, in every script and whatever the locale of the database is. "åsa" selects "Åsa", and "ελύτης"
@@ -93,6 +93,8 @@ type UserFilter struct {
 	Email string
 	// ExternalID is a whole external id, byte by byte.
 	ExternalID string
+	// ZoneSource is where the user's time zone comes from.
+	ZoneSource ZoneSource
 }
 
 // Bounds returns the page's limit with its default, and the user after whom the page
@@ -111,6 +113,11 @@ func (f UserFilter) Bounds(p Page) (limit int, after User, err error) {
 		if !isText(text.value) {
 			bad.Fields = append(bad.Fields, FieldError{Field: text.field, Problem: "is not text that can be stored"})
 		}
+	}
+	switch f.ZoneSource {
+	case "", ZoneDeclared, ZoneGuessed, ZoneDefault:
+	default:
+		bad.Fields = append(bad.Fields, FieldError{Field: "zoneSource", Problem: "is not one of declared, guessed, default"})
 	}
 	if len(bad.Fields) > 0 {
 		return 0, User{}, &bad

@@ -1,20 +1,101 @@
 package almanac
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/almanac-go/almanac/internal/isolate"
 )
 
+// settle stores a batch of outcomes and notifies observers. It returns the indexes of
+// settlements whose events are locked.
+func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err error) {
+	w.report(ctx, jobs)
+	memory := w.takeMemory()
+	batch := w.settlements(jobs, memory)
+	settled, err := w.repository.Settle(ctx, batch)
+	if err != nil {
+		w.mark.reset() // some of it may be available again
+		return nil, err
+	}
+	w.measureOutcomes(ctx, settled)
+	freed := false // whether a lane may have a free place
+	for i := range settled {
+		r := &settled[i]
+		if errors.Is(r.Err, ErrLocked) {
+			later = append(later, i)
+			continue
+		}
+		w.running.alone.CompareAndSwap(jobs[i].alone, 0)
+		freed = freed || jobs[i].of.placed
+		w.logOutcome(ctx, &batch[i], r)
+		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
+			w.running.wakeFor(*next)
+		}
+		if len(r.Followed) > 0 {
+			w.running.wakeFor(r.Followed...)
+		}
+	}
+	if freed {
+		w.engine.Wake()
+	}
+	w.notifySettled(ctx, batch, settled)
+	w.putMemory(memory) // not after an error: a repository of the host's may still read it
+	return later, nil
+}
+
+// next returns the event of a result that may be PENDING.
+func (r *SettleResult) next() *Event {
+	if r.Successor != nil {
+		return r.Successor
+	}
+	return &r.Event
+}
+
+// soon reports whether an event may be due before the next poll. An event that is due
+// later is not before the mark either.
+func (w *worker) soon(e *Event, now time.Time) bool {
+	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
+}
+
+// batchMemory is the memory of a batch, for the batches that follow. Nothing refers to it after a call of
+// settle, because a repository does not keep settlements, and a call of the host's code that was given up writes no result.
+type batchMemory struct {
+	settlements []Settlement
+	next        []made[Event]
+}
+
+func (w *worker) takeMemory() *batchMemory {
+	select {
+	case m := <-w.spare:
+		return m
+	default:
+		return new(batchMemory)
+	}
+}
+
+// putMemory keeps the memory of a batch that is settled, without what it refers to.
+func (w *worker) putMemory(m *batchMemory) {
+	clear(m.settlements)
+	clear(m.next)
+	select {
+	case w.spare <- m:
+	default:
+	}
+}
+
 // settlements returns the settlements of a batch. What follows the events is planned for the whole
 // batch when the repository first asks for it, in one goroutine besides that of the transaction.
-func (w *worker) settlements(jobs []*job) []Settlement {
-	next := &plans[Event]{worker: w, jobs: jobs, what: "planning the successor of", plan: w.planNext, lost: func(j *job) *error { return &j.nextLost }}
+func (w *worker) settlements(jobs []*job, memory *batchMemory) []Settlement {
+	next := &plans[Event]{worker: w, jobs: jobs, what: "planning the successor of", plan: w.planNext, lost: func(j *job) *error { return &j.nextLost }, memory: &memory.next}
 	follow := &plans[[]Event]{worker: w, jobs: jobs, what: "planning what follows", plan: w.planFollowing, lost: func(j *job) *error { return &j.followLost }}
-	batch := make([]Settlement, len(jobs))
+	memory.settlements = slices.Grow(memory.settlements[:0], len(jobs))[:len(jobs)]
+	batch := memory.settlements
 	for i, j := range jobs {
-		batch[i] = Settlement{Event: j.event, User: j.user, Outcome: j.outcome}
+		batch[i].Event, batch[i].User, batch[i].Outcome = j.event, j.user, j.outcome
 		if j.outcome.Status == Pending {
 			continue
 		}
@@ -24,7 +105,7 @@ func (w *worker) settlements(jobs []*job) []Settlement {
 			continue
 		}
 		batch[i].Next = func(u User, now time.Time) (Event, error) { return next.of(i, u, now) }
-		if w.followWith(j.route.handler, j.event, j.outcome) != nil {
+		if follows(j.route.handler, &j.outcome) {
 			batch[i].Follow = func(u User, now time.Time) ([]Event, error) { return follow.of(i, u, now) }
 		}
 	}
@@ -40,10 +121,18 @@ func (w *worker) planNext(j *job, u User, now time.Time) (Event, error) {
 }
 
 func (w *worker) planFollowing(j *job, u User, now time.Time) ([]Event, error) {
-	if follow := w.followWith(j.route.handler, j.event, j.outcome); follow != nil {
-		return follow(u, now)
+	if !follows(j.route.handler, &j.outcome) {
+		return nil, nil
 	}
-	return nil, nil
+	ended, err := j.outcome.Apply(j.event, now)
+	if err != nil {
+		return nil, err
+	}
+	events, err := w.followUps(j.route.handler, ended, u, now)
+	for i := range events {
+		events[i] = w.stampHere(events[i], now)
+	}
+	return events, err
 }
 
 // plans has what the host's code plans for the events of a batch.
@@ -54,7 +143,8 @@ type plans[T any] struct {
 	plan func(j *job, u User, now time.Time) (T, error)
 	// lost returns where a job keeps why its plan was given up. The code is not called again
 	// when the settlement is repeated.
-	lost func(j *job) *error
+	lost   func(j *job) *error
+	memory *[]made[T] // for the plans of the whole batch; nil if new memory is used
 
 	at   time.Time // of the transaction that asked first
 	made []made[T] // then, from the users as they were claimed; nil before
@@ -68,27 +158,34 @@ type made[T any] struct {
 // of returns the plan of the i-th job for its user at the time of the transaction.
 func (p *plans[T]) of(i int, u User, now time.Time) (T, error) {
 	if p.made == nil {
-		p.at, p.made = now, p.make(p.jobs, func(j *job) User { return j.user }, now)
+		var into []made[T]
+		if p.memory != nil {
+			*p.memory = slices.Grow((*p.memory)[:0], len(p.jobs))[:len(p.jobs)]
+			into = *p.memory
+		}
+		p.at, p.made = now, p.make(p.jobs, into, now, func(j *job) *User { return &j.user })
 	}
 	one, was := &p.made[i], &p.jobs[i].user
 	if u.ID != was.ID || u.Version != was.Version || !u.CreatedAt.Equal(was.CreatedAt) || !now.Equal(p.at) {
 		is := u // a copy, so that no other user is on the heap
-		one = &p.make(p.jobs[i:i+1], func(*job) User { return is }, now)[0]
+		one = &p.make(p.jobs[i:i+1], nil, now, func(*job) *User { return &is })[0]
 	}
 	return one.plan, one.err
 }
 
-func (p *plans[T]) make(jobs []*job, user func(*job) User, now time.Time) []made[T] {
+// make plans for jobs, each for its user.
+func (p *plans[T]) make(jobs []*job, into []made[T], now time.Time, user func(*job) *User) []made[T] {
 	before := make([]error, len(jobs)) // read here, because a blocked call goes on beside Lost
 	for i, j := range jobs {
 		before[i] = *p.lost(j)
 	}
 	return isolate.Run(p.running.host, isolate.Calls[made[T]]{
 		N:    len(jobs),
+		Into: into,
 		Name: func(i int) isolate.Name { return isolate.Name{Type: jobs[i].event.Type, User: jobs[i].event.UserID} },
 		Call: func(i int) (m made[T]) {
 			if m.err = before[i]; m.err == nil {
-				m.plan, m.err = p.plan(jobs[i], user(jobs[i]), now)
+				m.plan, m.err = p.plan(jobs[i], *user(jobs[i]), now)
 			}
 			return m
 		},

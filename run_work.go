@@ -44,20 +44,41 @@ type job struct {
 	nextLost, followLost error
 }
 
+// newJobs returns n jobs. A few share one piece of memory, which takes less time than a piece for each. An
+// event that is delivered slowly keeps the memory of its neighbours.
+func newJobs(n int) []*job {
+	const together = 7 // fill a size class of the allocator
+	jobs := make([]*job, n)
+	for i := 0; i < n; {
+		few := make([]job, min(together, n-i))
+		for k := range few {
+			jobs[i] = &few[k]
+			i++
+		}
+	}
+	return jobs
+}
+
 // worker gives the engine its functions: claim, do, settle.
 type worker struct {
 	*scheduler
-	engine   *machine
-	types    []string
-	routes   map[string]*route
-	owner    string
-	program  string // the name and version of the program, for operators
+	engine *machine
+	types  []string
+	routes map[string]*route
+	identity
 	database databaseClock
 	lead     lead
 	mark     mark
 	attempts
 	answered answered
 	refused  attempts // to claim: the types of which the repository refuses an event; only the claimer changes it
+	spare    chan *batchMemory
+}
+
+// identity names the process, for operators.
+type identity struct {
+	owner   string
+	program string // the name and version of the program
 }
 
 // tryAgain has the waits after failed calls to the repository.
@@ -156,10 +177,11 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	if ahead > 0 && len(claimed.Events) > 0 {
 		observed = w.setClock(ctx, observed, claimed.At)
 	}
-	jobs, due := make([]*job, len(claimed.Events)), make([]*job, 0, len(claimed.Events))
+	jobs, due := newJobs(len(claimed.Events)), make([]*job, 0, len(claimed.Events))
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
-		jobs[i] = &job{event: *e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.FirstAvailable().After(e.UpdatedAt)}
+		jobs[i].event, jobs[i].user, jobs[i].route, jobs[i].clock = *e, claimed.Users[e.UserID], w.routes[e.Type], observed
+		jobs[i].early = firstAvailable(e).After(e.UpdatedAt)
 		if jobs[i].of = admittedBy(claimed, e.ID); !jobs[i].of.asked.IsZero() { // after the other events were claimed
 			jobs[i].clock = w.database.set(e.UpdatedAt, jobs[i].of.asked)
 		}
@@ -340,53 +362,4 @@ func askedFor(err error) (Outcome, bool) {
 		return CalledOff(notOwed.reason), true
 	}
 	return Outcome{}, false
-}
-
-// settle stores a batch of outcomes and notifies observers. It returns the indexes of
-// settlements whose events are locked.
-func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err error) {
-	w.report(ctx, jobs)
-	batch := w.settlements(jobs)
-	settled, err := w.repository.Settle(ctx, batch)
-	if err != nil {
-		w.mark.reset() // some of it may be available again
-		return nil, err
-	}
-	w.measureOutcomes(ctx, settled)
-	freed := false // whether a lane may have a free place
-	for i := range settled {
-		r := &settled[i]
-		if errors.Is(r.Err, ErrLocked) {
-			later = append(later, i)
-			continue
-		}
-		w.running.alone.CompareAndSwap(jobs[i].alone, 0)
-		freed = freed || jobs[i].of.placed
-		w.logOutcome(ctx, &batch[i], r)
-		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
-			w.running.wakeFor(*next)
-		}
-		if len(r.Followed) > 0 {
-			w.running.wakeFor(r.Followed...)
-		}
-	}
-	if freed {
-		w.engine.Wake()
-	}
-	w.notifySettled(ctx, batch, settled)
-	return later, nil
-}
-
-// next returns the event of a result that may be PENDING.
-func (r *SettleResult) next() *Event {
-	if r.Successor != nil {
-		return r.Successor
-	}
-	return &r.Event
-}
-
-// soon reports whether an event may be due before the next poll. An event that is due
-// later is not before the mark either.
-func (w *worker) soon(e *Event, now time.Time) bool {
-	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }

@@ -94,7 +94,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, 
 
 // planFirst makes a user from a profile, and plans the user's first events.
 func (s *scheduler) planFirst(ctx context.Context, p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
-	u, err := newUser(p, now, s.optional)
+	u, err := newUser(p, now, s.profileRules(ctx))
 	if err != nil {
 		return UserWithEvents{}, err
 	}

@@ -187,8 +187,9 @@ type Pause struct {
 	Lane string // the name of a [Lane]: an event type, or another one
 	// Reason is why. It may be empty, and is cut to 1,000 bytes.
 	Reason string
-	// Author is who asked for it: the principal (see [WithPrincipal]), or else the user of the database. "" if
-	// unknown. [Operator].Pause ignores it.
+	// Author is who asked for it: the principal (see [WithPrincipal]), or else the user of the database. It is
+	// "breaker" if the lane's receiver has failed for too long (see [Execution].PauseAfter), and "" if unknown.
+	// [Operator].Pause ignores it.
 	Author string
 	// Since is when it began, UTC. [Operator].Pause ignores it.
 	Since time.Time

@@ -34,8 +34,8 @@ type settings struct {
 	observers  []Observer
 	log        *slog.Logger
 	quiet      func(User) calendar.QuietHours // nil means none
-	optional   bool                           // users need neither names nor a date of birth
-	nils       []int                          // the places of options that are nil
+	profiles   profileRules
+	nils       []int // the places of options that are nil
 }
 
 // WithWorkers sets how many events are delivered at the same time. It must be at least 1.
@@ -150,7 +150,35 @@ func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = lo
 //
 // [Birthday] plans nothing for a user without a date of birth. A birthday without a year is
 // greeted every year.
-func WithOptionalProfile() Option { return func(s *settings) { s.optional = true } }
+func WithOptionalProfile() Option { return func(s *settings) { s.profiles.optional = true } }
+
+// WithZoneGuess makes the time zone of a user optional. A user without a zone gets the zone that
+// guess returns, or else the default zone fallback. By default a zone is required.
+//
+// Guess gets the user without a zone, with everything else of the profile, such as a country among
+// the attributes (see [calendar.ZonesOf]) or the region of the locale. It returns an IANA name, or
+// "" if it does not know the zone. Nil guesses nothing. Fallback is an IANA name. If it is "",
+// there is no default zone, and a user without a zone and a guess is refused.
+//
+// [User].ZoneSource says where a zone comes from. A zone that a profile gives is declared, and is
+// never replaced by a guess. Otherwise guess is called again at each change of the profile, in the
+// same transaction. A new guess replaces the zone, and the user's events are replanned. Without a
+// new guess, the zone stays. So a new function or default moves no user by itself. To apply it,
+// change [ProfileChange].Timezone to "" for the users whom it concerns. [UserFilter].ZoneSource
+// finds these users.
+//
+// Give the option to every program that creates or edits users. A program without it refuses users
+// without a zone, and leaves the zones of others as they are. Guess must be safe for concurrent use, must
+// be quick, because an edit holds its transaction open, and must depend only on u. A user is refused with
+// a [*ValidationError] if the name that guess returns is no zone.
+func WithZoneGuess(fallback string, guess func(u User) string) Option {
+	return func(s *settings) {
+		s.profiles.guesses, s.profiles.fallback, s.profiles.guess = true, fallback, nil
+		if guess != nil {
+			s.profiles.guess = func(u User) (string, error) { return guess(u), nil }
+		}
+	}
+}
 
 // WithQuietHours sets the hours in which late events are not delivered to a user, by clocks in the user's
 // present zone. The default is none, and so is nil. An event is late if an attempt at it has failed. It is
@@ -160,7 +188,7 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // An event that is on time is delivered at its instant, whatever the hour: a user who chose 06:00 gets it at
 // 06:00. [Execution].Spread alone delivers no event in quiet hours, and neither does waiting for a [Lane]: an
 // event that has waited begins in quiet hours only if its instant is in the same ones. To plan outside of the quiet hours too,
-// set the field Quiet of a ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
+// set the field Quiet of a ready-made handler, or wrap a recurrence in [calendar.Within]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is forced. The events of
 // a handler that overrides opt-outs, and those that were requeued by force, are never postponed.
 //
@@ -174,9 +202,23 @@ func WithQuietHours(of func(u User) calendar.QuietHours) Option {
 	return func(s *settings) { s.quiet = of }
 }
 
-// optionalProfile reports whether WithOptionalProfile is among the options.
-func optionalProfile(options []Option) bool {
-	return len(options) > 0 && settingsOf(options).optional
+// profileRulesOf returns the rules of the options for profiles.
+func profileRulesOf(options []Option) profileRules {
+	if len(options) == 0 {
+		return profileRules{}
+	}
+	return settingsOf(options).profiles
+}
+
+// profileRules returns the rules for profiles. They isolate the scheduler from the host's guess.
+func (s *scheduler) profileRules(ctx context.Context) profileRules {
+	rules := s.profiles
+	if rules.guess != nil {
+		rules.guess = func(u User) (string, error) {
+			return guarded(s.guard(ctx, u.ID), "guessing", "a time zone", func() (string, error) { return s.profiles.guess(u) })
+		}
+	}
+	return rules
 }
 
 // settingsOf returns the settings that the options make of the defaults. No default depends on
@@ -229,6 +271,11 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
 	refuse(isShort(s.retention), "retention of %v is under a microsecond", s.retention)
 	refuse(s.log == nil, "logger is nil")
+	if s.profiles.fallback != "" {
+		_, err := calendar.LoadTimezone(s.profiles.fallback)
+		refuse(err != nil, "default zone: %v", err)
+	}
+	refuse(s.profiles.guesses && s.profiles.fallback == "" && s.profiles.guess == nil, "neither a default zone nor a guess")
 	if s.quiet != nil {
 		q, err := guarded(unbound(), "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
 		refuse(err != nil, "quiet hours of the zero user: %v", err)

@@ -56,6 +56,7 @@ func optionCases() map[string]optionCase {
 
 		"WithQuietHours":      {almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(25, 8)), "quiet hours from 25:00:00 until 08:00:00: a time of day is from 00:00:00 to 23:59:59"},
 		"WithOptionalProfile": {good: almanac.WithOptionalProfile()},
+		"WithZoneGuess":       {almanac.WithZoneGuess("UTC", nil), almanac.WithZoneGuess("PST", nil), `default zone: calendar: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`},
 	}
 }
 
@@ -83,6 +84,17 @@ func TestNewSchedulerChecksEachOption(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAZoneGuessNeedsAGuessOrADefault(t *testing.T) {
+	t.Parallel()
+
+	registry, err := almanac.NewRegistry()
+	require.NoError(t, err)
+	_, err = almanac.NewScheduler(nowhere{}, registry, almanac.WithZoneGuess("", nil))
+	require.EqualError(t, err, "almanac: neither a default zone nor a guess")
+	_, err = almanac.NewScheduler(nowhere{}, registry, almanac.WithZoneGuess("", byCountry))
+	require.NoError(t, err)
 }
 
 func TestNewSchedulerReportsAllProblems(t *testing.T) {

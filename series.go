@@ -60,7 +60,8 @@ func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
 	if s, ok := h.(oneSeries); ok {
 		o.Series = s.name
 	}
-	return o.in(u), err
+	o.in(&u)
+	return o, err
 }
 
 func (s oneSeries) id() Series { return Series{Type: s.EventType(), Name: s.name} }
@@ -115,12 +116,11 @@ func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
 	return list[i], true, nil
 }
 
-// in returns o with the user's zone, unless o has a zone.
-func (o Occurrence) in(u User) Occurrence {
+// in gives o the user's zone, unless o has a zone.
+func (o *Occurrence) in(u *User) {
 	if o.Zone.IsZero() {
 		o.Zone = u.Timezone
 	}
-	return o
 }
 
 // guard calls the host's code for one user, while an operation waits. The operation may hold
@@ -203,13 +203,13 @@ func (s oneSeries) first(r Roster) (Event, error) {
 	used := r.Used[s.id()]
 	if i := slices.IndexFunc(r.Stalled, func(one StalledSeries) bool { return one.Series == s.id() }); i >= 0 {
 		due := r.Stalled[i].Due
-		e, err := plan(s, r.User, stillToCome(s, r.User, due).Add(-time.Microsecond), used)
+		e, err := plan(s, r.User, beyond{after: stillToCome(s, r.User, due).Add(-time.Microsecond), used: used})
 		rejected := errors.Is(err, calendar.ErrRejectedWallTime) // for ever, by the policy
 		if givenExecution(s).CatchUpPolicy.All && !rejected || err == nil && e.Due.Equal(due) {
 			return e, err
 		}
 	}
-	return plan(s, r.User, stillToCome(s, r.User, r.Now), used)
+	return plan(s, r.User, beyond{after: stillToCome(s, r.User, r.Now), used: used})
 }
 
 // Series identifies the events of one user that follow one another. At most one of them
@@ -339,7 +339,8 @@ func (u UsedKeys) With(one UsedKey) UsedKeys {
 // Has reports whether an occurrence is used. Keys of the same unit are compared. A rule that
 // has become finer, with keys that are times, continues after the last occurrence, on the
 // same day too. Between other units the day counts: no second event on the local day on
-// which the last one ended, and none for an earlier day. If the keys of either rule are the
+// which the last one ended, and none for an earlier day. Between years of two calendars, an occurrence up
+// to 176 days after the last one is the same birthday, and used. If the keys of either rule are the
 // host's own, that local day alone counts. The reasons are in docs/adr/0065-used-days.md.
 func (u UsedKeys) Has(o calendar.Occurrence) bool {
 	return u.precede(o) || slices.ContainsFunc(u, func(k UsedKey) bool { return k.sharesDay(o) })
@@ -366,10 +367,19 @@ func (k UsedKey) precludes(o calendar.Occurrence) bool {
 		return o.Key <= k.Key
 	case k.Unit == calendar.UnitText || o.Unit == calendar.UnitText:
 		return !k.Ended.Date.Before(nominal.Date)
+	case isYear(k.Unit) && isYear(o.Unit):
+		return k.Nominal.Date.DaysUntil(nominal.Date) <= halfYear
 	case o.Unit == calendar.UnitTime:
 		return !k.Nominal.Before(nominal) && !k.Ended.Before(nominal)
 	}
 	return !k.Nominal.Date.Before(nominal.Date) && !k.Ended.Date.Before(nominal.Date)
+}
+
+// halfYear is half of the shortest year, in days: nearer than that, no other birthday is nearest.
+const halfYear = 353 / 2
+
+func isYear(u calendar.Unit) bool {
+	return u == calendar.UnitYear || strings.HasPrefix(string(u), string(calendar.UnitYear)+":")
 }
 
 // sharesDay reports whether o, by keys of another unit that are no times, is named for or

@@ -341,6 +341,7 @@ func TestAChangedRuleNeitherRepeatsNorLosesAnOccurrence(t *testing.T) {
 		"15: an announcement, then monthly":            {usedAt(t, year, "2026", "2026-12-25T09:00:00", "2026-11-25T09:00:00"), "2026-11-25T10:00:00", monthly(28), "", "2026-11-28T09:00:00"},
 		"16: an announcement, then a later one":        {usedAt(t, year, "2026", "2026-12-25T09:00:00", "2026-11-25T09:00:00"), "2026-11-25T10:00:00", calendar.Offset{Of: christmas, Days: -3, At: clock(9)}, "", "2027-12-22T09:00:00"},
 		"17: run before its time, then monthly":        {usedAt(t, year, "2027", "2027-03-15T09:00:00", "2026-12-01T12:00:00"), "2026-12-01T13:00:00", monthly(15), "", "2026-12-15T09:00:00"},
+		"24: two years that begin in one":              {usedAt(t, "year:persian", "1406", "2028-01-01T09:00:00", ""), "2028-01-01T10:00:00", listed("persian", "1406 2028-01-01", "1407 2028-12-31"), "", "2028-12-31T09:00:00"},
 		"26: a moved slot, then daily":                 {usedAt(t, month, "2026-10", "2026-10-31T09:00:00", "2026-11-02T09:00:00"), "2026-11-02T10:00:00", daily(18), "", "2026-11-03T18:00:00"},
 		"27: a day in Tokyo, then in Los Angeles":      {usedAt(t, day, "2026-11-26", "2026-11-26T09:00:00", ""), "2026-11-26T01:00:00", daily(9), "America/Los_Angeles", "2026-11-27T09:00:00"},
 		"28: a late day, then monthly":                 {usedAt(t, day, "2026-11-01", "2026-11-01T09:00:00", "2026-11-26T12:00:00"), "2026-11-01T09:00:00", monthly(15), "", "2026-11-15T09:00:00"},
@@ -362,6 +363,7 @@ func TestAChangedRuleNeitherRepeatsNorLosesAnOccurrence(t *testing.T) {
 					return
 				}
 			}
+			t.Error("no occurrence is left")
 		})
 	}
 }

@@ -62,6 +62,9 @@ func (d DateOfBirth) IsZero() bool { return d == DateOfBirth{} }
 // Year returns the year, from 1900 on. It reports false if the year is not known.
 func (d DateOfBirth) Year() (year int, known bool) { return d.date.Year, d.date.Year != 0 }
 
+// MonthDay returns the month and the day of the month. Both are 0 if the date is not known.
+func (d DateOfBirth) MonthDay() (month time.Month, day int) { return d.date.Month, d.date.Day }
+
 // String formats d as "1990-03-15", or as "--03-15" if the year is not known. The zero DateOfBirth is "".
 func (d DateOfBirth) String() string {
 	switch {
@@ -80,6 +83,7 @@ type User struct {
 	LastName    string // as FirstName
 	DateOfBirth DateOfBirth
 	Timezone    calendar.Timezone
+	ZoneSource  ZoneSource      // where Timezone comes from
 	Attributes  json.RawMessage // a JSON object of facts that handlers need, such as a hire date
 	Locale      string          // a language tag of BCP 47 in canonical form, such as "pt-BR"; "" means none
 	Email       string          // an e-mail address, as it was given; "" means none
@@ -95,6 +99,16 @@ type User struct {
 	UpdatedAt      time.Time // UTC
 }
 
+// ZoneSource says where the time zone of a user comes from. See docs/adr/0074-uncertain-zones.md.
+type ZoneSource string
+
+// The sources of a zone, the best one first.
+const (
+	ZoneDeclared ZoneSource = "declared" // a profile, or a change of it, gave the zone
+	ZoneGuessed  ZoneSource = "guessed"  // the function of [WithZoneGuess] returned the zone
+	ZoneDefault  ZoneSource = "default"  // it is the default of [WithZoneGuess]
+)
+
 // Profile is the host's data about a user, as text that is not yet validated.
 //
 // The first name, the last name and the date of birth are required, and the date must
@@ -104,7 +118,7 @@ type Profile struct {
 	FirstName   string
 	LastName    string
 	DateOfBirth string // YYYY-MM-DD, or --MM-DD without the year
-	Timezone    string // an IANA name
+	Timezone    string // an IANA name; "" means unknown, only with WithZoneGuess
 	// Attributes are a JSON object; nil means {}. They have at most 64 KiB as PostgreSQL writes
 	// them: without other white space than one blank after each comma and colon, without escapes
 	// that are not needed, and with 1e3 as 1000. The text that is given has at most 256 KiB.
@@ -138,8 +152,10 @@ type ProfileChange struct {
 	FirstName   *string
 	LastName    *string
 	DateOfBirth *string
-	Timezone    *string
-	Attributes  json.RawMessage // replaces all attributes
+	// Timezone declares the zone, in place of a guess or of the default. With WithZoneGuess, a pointer
+	// to "" withdraws it: the zone is then guessed again, or is the default.
+	Timezone   *string
+	Attributes json.RawMessage // replaces all attributes
 	// Merge changes some attributes and leaves the others unchanged. It is a JSON merge
 	// patch (RFC 7396), in which null removes a member. It is applied to the stored
 	// attributes, so two concurrent changes of different members both take effect.
@@ -161,13 +177,13 @@ const (
 )
 
 // NewUser returns the user of a valid profile, created at now. The date of birth may be at
-// latest the present date in the user's zone. Of the options only [WithOptionalProfile]
-// has an effect. The error is a [*ValidationError] that names every invalid field.
+// latest the present date in the user's zone. Of the options only [WithOptionalProfile] and
+// [WithZoneGuess] have an effect. The error is a [*ValidationError] that names every invalid field.
 func NewUser(p Profile, now time.Time, options ...Option) (User, error) {
-	return newUser(p, now, optionalProfile(options))
+	return newUser(p, now, profileRulesOf(options))
 }
 
-func newUser(p Profile, now time.Time, optional bool) (User, error) {
+func newUser(p Profile, now time.Time, rules profileRules) (User, error) {
 	u := User{
 		ID: p.ID, Attributes: json.RawMessage("{}"), CreationDigest: p.CreationDigest,
 		Version: 1, CreatedAt: now.UTC(), UpdatedAt: now.UTC(),
@@ -182,12 +198,14 @@ func newUser(p Profile, now time.Time, optional bool) (User, error) {
 	u, err := u.with(ProfileChange{
 		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
 		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID, OptOut: p.OptOuts,
-	}, now, optional)
+	}, now, rules)
 	if profile.Printable(p.CreationDigest, maxCreationDigest) {
 		return u, err
 	}
 	bad := new(ValidationError)
-	_ = errors.As(err, &bad) // with the other fields that are invalid
+	if err != nil && !errors.As(err, &bad) { // with the other fields that are invalid
+		return User{}, err
+	}
 	problem := fmt.Sprintf("is not at most %d bytes of ASCII without controls", maxCreationDigest)
 	bad.Fields = append(bad.Fields, FieldError{Field: "creationDigest", Problem: problem})
 	return User{}, bad
@@ -197,16 +215,16 @@ func newUser(p Profile, now time.Time, optional bool) (User, error) {
 // validates the changed fields as [NewUser] does, with the same options. The error is a
 // [*ValidationError], or an [*OptimisticLockError] if the change is for another version of u.
 func (u User) Edit(c ProfileChange, now time.Time, options ...Option) (User, error) {
-	return u.edit(c, now, optionalProfile(options))
+	return u.edit(c, now, profileRulesOf(options))
 }
 
-func (u User) edit(c ProfileChange, now time.Time, optional bool) (User, error) {
+func (u User) edit(c ProfileChange, now time.Time, rules profileRules) (User, error) {
 	if err := u.expect(c.Version); err != nil {
 		return User{}, err
 	}
 	u.Version++
 	u.UpdatedAt = now.UTC()
-	return u.with(c, now, optional)
+	return u.with(c, now, rules)
 }
 
 // expect returns an error for any version but u's own. Zero means any version.
@@ -226,10 +244,9 @@ func (u User) Name() string {
 	return u.FirstName + " " + u.LastName
 }
 
-// with applies a change. If optional is false, it refuses changes that leave a name or the
-// date of birth out. It checks what the change gives, and not what was stored before: a user
+// with applies a change. It checks what the change gives, and not what was stored before: a user
 // whose stored data would be refused today can still be edited.
-func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) {
+func (u User) with(c ProfileChange, now time.Time, rules profileRules) (User, error) {
 	var bad ValidationError
 	refuse := func(field, problem string, err error) {
 		bad.Fields = append(bad.Fields, FieldError{field, problem, err})
@@ -239,30 +256,32 @@ func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) 
 			return
 		}
 		*is = *given
-		if problem := profile.NameProblem(*given); problem != "" && (*given != "" || !optional) {
+		if problem := profile.NameProblem(*given); problem != "" && (*given != "" || !rules.optional) {
 			refuse(field, problem, nil)
 		}
 	}
 	name("firstName", c.FirstName, &u.FirstName)
 	name("lastName", c.LastName, &u.LastName)
-	var born, zoned error
+	var born error
 	if c.DateOfBirth != nil {
-		if u.DateOfBirth, born = dateOfBirth(*c.DateOfBirth, optional); born != nil {
+		if u.DateOfBirth, born = dateOfBirth(*c.DateOfBirth, rules.optional); born != nil {
 			refuse("dateOfBirth", problemOf(born), born)
 		}
 	}
-	if c.Timezone != nil {
-		if u.Timezone, zoned = calendar.LoadTimezone(*c.Timezone); zoned != nil {
-			refuse("timezone", problemOf(zoned), zoned)
+	was := u.Timezone
+	u.withZone(c, rules, refuse)
+	u.withOptional(c, refuse)
+	u.withAttributes(c, refuse)
+	if len(bad.Fields) == 0 {
+		if err := u.withGuess(c, rules, refuse); err != nil {
+			return User{}, err
 		}
 	}
-	dated := c.DateOfBirth != nil || c.Timezone != nil
-	if dated && born == nil && latestBirth(u, zoned, now).Before(u.DateOfBirth.date) {
+	dated := c.DateOfBirth != nil || c.Timezone != nil || u.Timezone != was
+	if dated && born == nil && latestBirth(u, now).Before(u.DateOfBirth.date) {
 		err := &InvalidDateOfBirthError{Value: u.DateOfBirth.String(), Reason: "is in the future", Future: true}
 		refuse("dateOfBirth", err.Reason, err)
 	}
-	u.withOptional(c, refuse)
-	u.withAttributes(c, refuse)
 	if len(bad.Fields) > 0 {
 		return User{}, &bad
 	}
@@ -309,10 +328,10 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 	}
 }
 
-// latestBirth returns the present date in the user's zone. If the zone is invalid, it returns
+// latestBirth returns the present date in the user's zone. If the zone is not known, it returns
 // the present date in the easternmost zone, so that a date in the future is still reported.
-func latestBirth(u User, zoned error, now time.Time) calendar.Date {
-	if zoned != nil {
+func latestBirth(u User, now time.Time) calendar.Date {
+	if u.Timezone.IsZero() {
 		return calendar.DateOf(now.UTC().Add(14 * time.Hour))
 	}
 	return u.Timezone.WallTime(now).Date

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
@@ -127,9 +129,11 @@ func failureOf(err error) FailureCause {
 // is set, or CreatedAt if e is detached (see [Origin]) and was created after Due: a caller asked
 // for the event when its instant had passed. It is Due for an event that a handler planned, also if
 // the plan came late, as after a downtime.
-func (e Event) FirstAvailable() time.Time {
+func (e Event) FirstAvailable() time.Time { return firstAvailable(&e) }
+
+func firstAvailable(e *Event) time.Time {
 	from := later(e.Due, e.ReadyAt)
-	if e.detached() {
+	if e.Origin.Kind != OriginPlanned {
 		return later(from, e.CreatedAt)
 	}
 	return from
@@ -142,6 +146,67 @@ func (e Event) Lateness() time.Duration {
 		return 0
 	}
 	return e.ExecutedAt.Sub(e.FirstAvailable())
+}
+
+// profileRules are the options by which profiles are judged.
+type profileRules struct {
+	optional bool                         // users need neither names nor a date of birth
+	guesses  bool                         // users need no zone
+	fallback string                       // the default zone; "" means none
+	guess    func(u User) (string, error) // nil means that no zone is guessed
+}
+
+// withZone applies the change of the zone, if it gives one.
+func (u *User) withZone(c ProfileChange, rules profileRules, refuse func(field, problem string, err error)) {
+	if c.Timezone == nil {
+		return
+	}
+	u.Timezone, u.ZoneSource = calendar.Timezone{}, ""
+	if *c.Timezone != "" || !rules.guesses {
+		u.setZone(*c.Timezone, ZoneDeclared, refuse)
+	}
+}
+
+// withGuess guesses the zone after a change of the profile, if it is not declared. It comes after all other
+// changes, because the guess depends on them. A zone that was guessed before stays if there is no new guess.
+func (u *User) withGuess(c ProfileChange, rules profileRules, refuse func(field, problem string, err error)) error {
+	declared := u.ZoneSource == ZoneDeclared || u.ZoneSource == "" && !u.Timezone.IsZero() // a repository of the host's may not store it
+	if !rules.guesses || declared || c.withoutOptOuts().isEmpty() {
+		return nil
+	}
+	if rules.guess != nil {
+		asked := *u
+		asked.Timezone, asked.ZoneSource = calendar.Timezone{}, ""
+		name, err := rules.guess(asked)
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			u.setZone(name, ZoneGuessed, refuse)
+			return nil
+		}
+	}
+	switch {
+	case !u.Timezone.IsZero():
+	case rules.fallback == "":
+		refuse("timezone", "is empty, and cannot be guessed", &calendar.InvalidTimezoneError{})
+	default:
+		u.setZone(rules.fallback, ZoneDefault, refuse)
+	}
+	return nil
+}
+
+// setZone sets the zone to that of a name.
+func (u *User) setZone(name string, source ZoneSource, refuse func(field, problem string, err error)) {
+	z, err := calendar.LoadTimezone(name)
+	switch {
+	case err == nil:
+		u.Timezone, u.ZoneSource = z, source
+	case source == ZoneDeclared:
+		refuse("timezone", problemOf(err), err)
+	default:
+		refuse("timezone", fmt.Sprintf("is not given, and the %s zone %q %s", source, excerpt.Of(name, 64), problemOf(err)), err)
+	}
 }
 
 const (

@@ -263,13 +263,20 @@ func (r *Repository) PutLane(ctx context.Context, l almanac.Lane) error {
 	})
 }
 
-// Report changes the breaker of a lane.
+// Report changes the breaker of a lane, and pauses the lane if the breaker says so.
 func (r *Repository) Report(ctx context.Context, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (is almanac.Breaker, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		if is = change(r.breakers[lane], now); is.Allowed == 0 && is.Answers == nil {
+		is = change(r.breakers[lane], now)
+		stored := is
+		if stored.Pause = ""; is.Allowed == 0 && is.Answers == nil {
 			remove(&r.undo, r.breakers, lane)
 		} else {
-			set(&r.undo, r.breakers, lane, is)
+			set(&r.undo, r.breakers, lane, stored)
+		}
+		if r.paused(lane, now) {
+			is = stored
+		} else if is.Pause != "" {
+			set(&r.undo, r.pauses, lane, almanac.Pause{Lane: lane, Reason: is.Pause, Author: "breaker", Since: now})
 		}
 		return nil
 	})

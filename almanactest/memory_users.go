@@ -103,7 +103,8 @@ func (r *Repository) FindUsers(ctx context.Context, filter almanac.UserFilter, p
 func selects(f almanac.UserFilter, u almanac.User) bool {
 	return strings.HasPrefix(listedBy(f, u), fold.Text(f.Name)) &&
 		(f.Email == "" || fold.Text(f.Email) == fold.Text(u.Email)) &&
-		(f.ExternalID == "" || f.ExternalID == u.ExternalID)
+		(f.ExternalID == "" || f.ExternalID == u.ExternalID) &&
+		(f.ZoneSource == "" || f.ZoneSource == u.ZoneSource)
 }
 
 // listedBy returns the name by which a user is listed, without case: the full name if the

@@ -36,7 +36,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 	require.NoError(t, b.run(t.Context()), "%s", &log)
 
 	for name, count := range map[string]int{
-		"throughput": 7, costs: 7, "lateness": 3, "burst": 2, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "fanout": 2 + 2, "failover": 3, "idle": 1, "held": 1, "dashboard": len(sample{}.views()), "lanes": 4, durations: 16,
+		"throughput": 7, costs: 7, "lateness": 3, "burst": 2, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "fanout": 2 + 2, "failover": 3, "idle": 1, "held": 1, "dashboard": len(sample{}.views()), "lanes": 5, durations: 16,
 	} {
 		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
 		require.Len(t, rows, count, name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
@@ -18,7 +19,7 @@ const (
 )
 
 // named gives the events of a history lanes, and visits, since no trigger runs in bulk. The events ahead are in all
-// lanes.
+// lanes. The rows of the queue keep their order on disk.
 //
 //	$1 bigint (in how many lanes the due events are) · $2 bigint (lanes)
 const named = `
@@ -29,11 +30,12 @@ const named = `
 		RETURNING s.id, s.lane
 	), gone AS (
 		DELETE FROM almanac.queue q
-		RETURNING q.*
+		RETURNING q.*, q.ctid
 	), queued AS (
 		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
 		SELECT gone.available_at, gone.event_id, gone.series_id, gone.event_type, gone.delayed_from, gone.retry_count, chosen.lane
 		FROM gone JOIN chosen ON chosen.id = gone.series_id
+		ORDER BY gone.ctid
 		RETURNING event_type, lane, available_at
 	)
 	INSERT INTO almanac.visits (scope, event_type, at, lane, since)
@@ -86,7 +88,76 @@ func (b *bench) lanes(ctx context.Context) error {
 			run: b.cluster.on(ours.template+"_backlog", b.wave),
 		})
 	}
+	if name := "fair"; b.chosen(section, name) {
+		if err := b.template(ctx, "lanes_fair", b.crowd); err != nil {
+			return err
+		}
+		entries = append(entries, entry{
+			name: name, contract: fmt.Sprintf("ten due events of a lane, beside %d of another one that are due earlier; both are in one with a rate of %d a second", b.Events-few, waveRate),
+			run: b.cluster.on("lanes_fair", b.fair),
+		})
+	}
 	return b.rounds(ctx, section, b.Rounds, entries)
+}
+
+// few is how many events are beside many.
+const few = 10
+
+// crowd prepares a backlog of two lanes in one: the last events are in the small one.
+func (b *bench) crowd(ctx context.Context, db database) error {
+	if err := almanacSystem().backlog(b.Events)(ctx, db); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+		for _, statement := range []string{
+			"SET LOCAL session_replication_role = replica",
+			fmt.Sprintf(`
+				UPDATE almanac.series s
+				SET lane = CASE WHEN s.event_id IN (SELECT q.event_id FROM almanac.queue q ORDER BY q.available_at DESC LIMIT %d) THEN 'crm/small' ELSE 'crm/large' END
+				WHERE s.event_id IS NOT NULL`, few),
+			"SET LOCAL session_replication_role = origin", // a trigger adds the visits
+			`
+				WITH gone AS (DELETE FROM almanac.queue q RETURNING q.*)
+				INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane)
+				SELECT gone.available_at, gone.event_id, gone.series_id, gone.event_type, gone.delayed_from, gone.retry_count, s.lane
+				FROM gone JOIN almanac.series s ON s.id = gone.series_id`,
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// fair measures how long few events wait beside many.
+func (b *bench) fair(ctx context.Context, db database) ([]reading, error) {
+	store, err := postgres.New(db.pool)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.PutLane(ctx, almanac.Lane{Name: "crm", Rate: waveRate, Burst: waveRate / 5}); err != nil {
+		return nil, err
+	}
+	r, err := startAlmanac(ctx, db, hooks{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.stop() }() // nothing of it counts any more
+	began, ended := time.Now(), 0
+	for ended < few {
+		if time.Since(began) > 3*waveSpans*time.Second {
+			return nil, fmt.Errorf("%d of %d events have ended", ended, few)
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if err := db.pool.QueryRow(ctx, "SELECT count(*) FROM almanac.history WHERE lane = 'crm/small'").Scan(&ended); err != nil {
+			return nil, err
+		}
+	}
+	const share = few / (waveRate / 2.0) // of the rate, in seconds
+	return []reading{{"wait", "s", time.Since(began).Seconds()}, {"beyond the share", "s", time.Since(began).Seconds() - share}}, nil
 }
 
 const (

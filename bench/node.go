@@ -20,6 +20,7 @@ const oldestNode = 22
 type nodePeer struct {
 	queue    string
 	succeeds bool // each job stores its successor
+	grouped  bool // all jobs are of one group, with a limit over all workers
 	contract string
 	lacks    string
 	template string // of a database with a backlog
@@ -29,8 +30,11 @@ type nodePeer struct {
 
 // name is that of the row.
 func (p nodePeer) name() string {
-	if p.succeeds {
+	switch {
+	case p.succeeds:
 		return p.queue + "-successor"
+	case p.grouped:
+		return p.queue + "-group"
 	}
 	return p.queue
 }
@@ -60,6 +64,11 @@ func nodePeers() []nodePeer {
 			queue: "pg-boss", template: "boss_backlog", counts: boss,
 			contract: "no successor; one process: 4 workers of 5,000 jobs; a batch succeeds or fails as one; keeps the job",
 			lacks:    "a successor, an outcome for each job; users, zones, keys for ever, a fence",
+		},
+		{
+			queue: "pg-boss", grouped: true, template: "boss_group_backlog", counts: boss,
+			contract: "the same; all jobs are of one group with a groupConcurrency above the load",
+			lacks:    "a rate; a successor, an outcome for each job; users, zones, keys for ever, a fence",
 		},
 	}
 }
@@ -142,11 +151,13 @@ type script struct {
 }
 
 func (p nodePeer) command(dir, what string, db database, jobs int, limit time.Duration) script {
-	successor := "alone"
+	kind := "alone"
 	if p.succeeds {
-		successor = "successor"
+		kind = "successor"
+	} else if p.grouped {
+		kind = "group"
 	}
-	return script{dir, []string{p.queue + ".mjs", what, successor, db.url, strconv.Itoa(jobs), strconv.FormatInt(limit.Milliseconds(), 10)}}
+	return script{dir, []string{p.queue + ".mjs", what, kind, db.url, strconv.Itoa(jobs), strconv.FormatInt(limit.Milliseconds(), 10)}}
 }
 
 // statement is a line of a script. The first one says that the work begins, and the last one what

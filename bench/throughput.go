@@ -187,7 +187,9 @@ func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *tim
 	claim, err := store.Claim(ctx, almanac.ClaimRequest{
 		Token: uuid.New(), Owner: "bench", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute, Mark: *mark,
 	})
-	*mark = claim.Reached
+	if !claim.Reached.IsZero() {
+		*mark = claim.Reached
+	}
 	return claim, err
 }
 

@@ -14,6 +14,7 @@ type userData struct {
 	Name    string
 	Facts   *userFacts // nil if the viewer may not see them
 	Zone    string
+	Source  almanac.ZoneSource
 	Now     instant
 	OptOuts []almanac.OptOut
 	userEvents
@@ -47,7 +48,7 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	zone := u.Timezone.String()
-	data := userData{ID: u.ID, Zone: zone, Now: instantOf(now, zone), OptOuts: u.OptOuts}
+	data := userData{ID: u.ID, Zone: zone, Source: u.ZoneSource, Now: instantOf(now, zone), OptOuts: u.OptOuts}
 	if err := r.facts(u, &data); err != nil {
 		return answer{}, err
 	}

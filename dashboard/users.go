@@ -12,19 +12,20 @@ import (
 // usersData is what the list of users shows.
 type usersData struct {
 	complaints
-	Filter userSearch
-	Names  bool // whether the viewer may search by names
-	Rows   []userRow
-	Next   string // the query of the next page; "" on the last page
+	Filter  userSearch
+	Names   bool // whether the viewer may search by names
+	Sources []listOption
+	Rows    []userRow
+	Next    string // the query of the next page; "" on the last page
 }
 
 // userSearch has the fields of the form, as they were sent.
-type userSearch struct{ Name, Email, External, ID, After string }
+type userSearch struct{ Name, Email, External, Source, ID, After string }
 
 // Query returns the search as the query of an address, without the cursor, and with more
 // pairs of names and values.
 func (s userSearch) Query(more ...any) string {
-	return query(append([]any{"name", s.Name, "email", s.Email, "external", s.External}, more...)...)
+	return query(append([]any{"name", s.Name, "email", s.Email, "external", s.External, "source", s.Source}, more...)...)
 }
 
 // personal reports whether a field names a user.
@@ -35,23 +36,28 @@ type userRow struct {
 	ID   uuid.UUID
 	Name string // if the viewer may see it
 	Zone string
-	Now  instant
+	// Source is where the zone comes from; "" if it is declared.
+	Source almanac.ZoneSource
+	Now    instant
 }
 
 func (d *dashboard) usersPage(r *request) (answer, error) {
 	q := r.URL.Query()
-	search := userSearch{Name: q.Get("name"), Email: q.Get("email"), External: q.Get("external"), ID: q.Get("id"), After: q.Get("after")}
+	search := userSearch{Name: q.Get("name"), Email: q.Get("email"), External: q.Get("external"), Source: q.Get("source"), ID: q.Get("id"), After: q.Get("after")}
 	for _, text := range []string{search.ID, search.Name, search.External} {
 		if id, err := uuid.Parse(strings.TrimSpace(text)); err == nil {
 			return answer{redirect: r.root + "users/" + id.String()}, nil
 		}
 	}
-	data := usersData{Filter: search}
+	data := usersData{Filter: search, Sources: listOptions(search.Source, "any", almanac.ZoneDeclared, almanac.ZoneGuessed, almanac.ZoneDefault)}
 	var err error
 	if data.Names, err = r.mayDo(SeeNames, uuid.Nil); err != nil {
 		return answer{}, err
 	}
-	filter := almanac.UserFilter{Name: strings.TrimSpace(search.Name), Email: strings.TrimSpace(search.Email), ExternalID: strings.TrimSpace(search.External)}
+	filter := almanac.UserFilter{
+		Name: strings.TrimSpace(search.Name), Email: strings.TrimSpace(search.Email), ExternalID: strings.TrimSpace(search.External),
+		ZoneSource: almanac.ZoneSource(search.Source),
+	}
 	page := almanac.Page{Limit: listRows, After: almanac.Cursor(search.After)}
 	data.complaints = search.complaints(data.Names, filter, page)
 	if data.status() == 0 {
@@ -87,6 +93,8 @@ func (s userSearch) complaints(names bool, filter almanac.UserFilter, page alman
 				bad.refuse("external", "The external id "+f.Problem+".")
 			case "email":
 				bad.refuse("email", "The e-mail address "+f.Problem+".")
+			case "zoneSource":
+				bad.refuse("source", "The zone source "+f.Problem+".")
 			case "name":
 				bad.refuse("name", "The name "+f.Problem+".")
 			default:
@@ -113,6 +121,9 @@ func userRows(r *request, users []almanac.User, personal bool) ([]userRow, error
 		row := userRow{ID: u.ID, Zone: u.Timezone.String(), Now: instantOf(now, u.Timezone.String())}
 		if may {
 			row.Name = u.Name()
+		}
+		if u.ZoneSource != almanac.ZoneDeclared {
+			row.Source = u.ZoneSource
 		}
 		if may || !personal {
 			rows = append(rows, row)

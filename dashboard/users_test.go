@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
 
@@ -37,6 +38,29 @@ func TestUsersAreFound(t *testing.T) {
 	_, body = h.get(t, "/users?name=zuse")
 	require.Contains(t, body, "No user matches.")
 	require.Contains(t, body, `value="zuse"`)
+}
+
+func TestUsersAreFoundByTheSourceOfTheirZone(t *testing.T) {
+	t.Parallel()
+	h := newHost(t) // it says nothing about who they are
+	guessed, declared := almanactest.User(almanactest.LivingIn("Asia/Tokyo")), almanactest.User()
+	guessed.ZoneSource = almanac.ZoneGuessed
+	h.store(t, guessed)
+	h.store(t, declared)
+	status, body := h.get(t, "/users?source=guessed")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, guessed.ID.String())
+	require.Contains(t, body, "<td>Asia/Tokyo (guessed)</td>")
+	require.NotContains(t, body, declared.ID.String())
+	require.Contains(t, body, `<option value="guessed" selected>guessed</option>`)
+	_, body = h.get(t, "/users?source=declared")
+	require.Contains(t, body, "<td>America/New_York</td>")
+	require.NotContains(t, body, guessed.ID.String())
+	status, body = h.get(t, "/users?source=known")
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "The zone source is not one of declared, guessed, default.")
+	_, body = h.get(t, "/users/"+guessed.ID.String())
+	require.Contains(t, body, "<dd>Asia/Tokyo (guessed)</dd>")
 }
 
 func TestAWholeIDGoesToThePageOfTheUser(t *testing.T) {

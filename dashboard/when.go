@@ -232,8 +232,8 @@ func (w *whenData) parse(today calendar.Date) whenQuestion {
 	}
 	q := whenQuestion{rule: rule, start: calendar.WallTime{Date: today}}
 	once, ok := rule.(calendar.Once)
-	if outside, is := rule.(calendar.Outside); is {
-		if _, ok := outside.Of.(calendar.Once); ok {
+	if within, is := rule.(calendar.Within); is {
+		if _, ok := within.Of.(calendar.Once); ok {
 			w.refuse("quiet", "quiet: has no meaning with one time.")
 		}
 	}

@@ -23,9 +23,10 @@ type AdminReader interface {
 // of a type, it can neither pause the type nor preview it, and it leaves the successors of
 // cancelled events to another program. The reader usually is the scheduler's repository.
 //
-// The authenticator and the options are those of [New]. [WithOptionalProfile] and [WithAttribute] have no
-// effect, because the admin API neither creates nor edits profiles. Answers contain names, addresses and
-// payloads of users, for every request that the authenticator lets in and [WithAuthorization] allows.
+// The authenticator and the options are those of [New]. [WithOptionalProfile], [WithOptionalTimezone] and
+// [WithAttribute] have no effect, because the admin API neither creates nor edits profiles. Answers contain
+// names, addresses and payloads of users, for every request that the authenticator lets in and
+// [WithAuthorization] allows.
 func NewAdmin(scheduler almanac.Scheduler, reader AdminReader, auth Authenticator, options ...Option) (http.Handler, error) {
 	a := &admin{newAPI(scheduler, reader, auth, options), scheduler, reader}
 	if err := a.check("scheduler"); err != nil {

@@ -16,8 +16,10 @@ type usersAnswer struct {
 
 func (a *admin) findUsers(r *http.Request) (reply, error) {
 	var bad complaints
-	query := queryOf(r, &bad, "name", "email", "externalId", "limit", "cursor")
-	filter := almanac.UserFilter{Name: query["name"], Email: query["email"], ExternalID: query["externalId"]}
+	query := queryOf(r, &bad, "name", "email", "externalId", "zoneSource", "limit", "cursor")
+	filter := almanac.UserFilter{
+		Name: query["name"], Email: query["email"], ExternalID: query["externalId"], ZoneSource: almanac.ZoneSource(query["zoneSource"]),
+	}
 	page := pageOf(query, &bad)
 	_, _, err := filter.Bounds(page)
 	bad.addAll(err)

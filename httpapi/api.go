@@ -59,12 +59,20 @@ func WithLiveness(alive func(context.Context) error) Option {
 // option [almanac.WithOptionalProfile]; otherwise it still refuses such users.
 func WithOptionalProfile() Option { return func(a *api) { a.optional = true } }
 
-// rules returns the options by which profiles are checked.
-func (a *api) rules() []almanac.Option {
+// WithOptionalTimezone accepts users without timezone; null or "" in a change withdraws the zone. By default
+// it is required. The planner must have the option [almanac.WithZoneGuess]; otherwise it still refuses such
+// users. The member zoneSource of a user says where the zone comes from.
+func WithOptionalTimezone() Option { return func(a *api) { a.zoneless = true } }
+
+// rules returns the options by which profiles are checked. No zone that they guess is stored.
+func (a *api) rules() (rules []almanac.Option) {
 	if a.optional {
-		return []almanac.Option{almanac.WithOptionalProfile()}
+		rules = append(rules, almanac.WithOptionalProfile())
 	}
-	return nil
+	if a.zoneless {
+		rules = append(rules, almanac.WithZoneGuess("Pacific/Kiritimati", nil))
+	}
+	return rules
 }
 
 // New returns the API as a handler, safe for concurrent use. Users are stored through the planner. Users
@@ -116,6 +124,7 @@ type api struct {
 // profiles says which users the API accepts.
 type profiles struct {
 	optional   bool                                    // users need neither names nor a date of birth
+	zoneless   bool                                    // users need no zone
 	attributes map[string]func(json.RawMessage) string // by attribute name: returns what is wrong with a value
 }
 

@@ -51,9 +51,17 @@ func openOn(t *testing.T, r almanac.Repository, auth httpapi.Authenticator, opti
 	require.NoError(t, err)
 	deliver := almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil))
 	// The API keeps its own rule, whatever the scheduler accepts.
-	scheduler, err := almanac.NewScheduler(r, registry, deliver, almanac.WithOptionalProfile())
+	scheduler, err := almanac.NewScheduler(r, registry, deliver, almanac.WithOptionalProfile(), almanac.WithZoneGuess("Etc/UTC", ofVienna))
 	require.NoError(t, err)
 	return openWith(t, scheduler, r, auth, options...)
+}
+
+// ofVienna guesses the zone of users whose locale is Austrian.
+func ofVienna(u almanac.User) string {
+	if strings.HasSuffix(u.Locale, "-AT") {
+		return "Europe/Vienna"
+	}
+	return ""
 }
 
 func openWith(t *testing.T, scheduler almanac.Scheduler, r almanac.Repository, auth httpapi.Authenticator, options ...httpapi.Option) *site {

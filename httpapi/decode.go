@@ -29,12 +29,16 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 		bad.add("body", "%s", complaint)
 		return c, false
 	}
-	texts := map[string]**string{"timezone": &c.Timezone}
+	texts := map[string]**string{}
 	optional := map[string]**string{"locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
-	personal := texts
+	personal, zone := texts, texts
 	if a.optional {
 		personal = optional
 	}
+	if a.zoneless {
+		zone = optional
+	}
+	zone["timezone"] = &c.Timezone
 	personal["firstName"], personal["lastName"], personal["dateOfBirth"] = &c.FirstName, &c.LastName, &c.DateOfBirth
 	seen := make(map[string]bool)
 	for _, m := range membersOf(body) {

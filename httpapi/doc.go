@@ -21,7 +21,9 @@
 // firstName, lastName, dateOfBirth (1990-03-15) and timezone are required. Under
 // [WithOptionalProfile] only the timezone is: the others are absent from answers when the
 // user has none, null or "" in a request means none, and a date of birth may lack its year
-// (--03-15). nextBirthdayEvent is null for a user without a date of birth.
+// (--03-15). nextBirthdayEvent is null for a user without a date of birth. Under
+// [WithOptionalTimezone] the timezone is optional, too. The zoneSource of a user is declared if a
+// request gave the timezone, else guessed or default. Null or "" in a change withdraws it.
 //
 // A user may also have a locale (a language tag of BCP 47), an email and an externalId, the
 // client's own id of the user as a text; [almanac.Profile] has their formats. They are absent
@@ -115,7 +117,7 @@
 //
 // [NewAdmin] returns the admin API, for tools of operators:
 //
-//	GET    /users                 ?name= email= externalId= limit= cursor= → 200 {users, nextCursor}
+//	GET    /users                 ?name= email= externalId= zoneSource= limit= cursor= → 200 {users, nextCursor}
 //	GET    /users/{id}            → 200 {user}
 //	GET    /users/{id}/events     ?status= type= zone= from= until= reason= order= limit= cursor= → 200 {events, nextCursor}
 //	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete, leftOut}

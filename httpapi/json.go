@@ -31,17 +31,23 @@ func (t instant) MarshalText() ([]byte, error) {
 }
 
 type user struct {
-	ID          uuid.UUID        `json:"id"`
-	FirstName   string           `json:"firstName,omitempty"`
-	LastName    string           `json:"lastName,omitempty"`
-	DateOfBirth string           `json:"dateOfBirth,omitempty"`
-	Timezone    string           `json:"timezone"`
-	Attributes  json.RawMessage  `json:"attributes,omitempty"`
-	Locale      string           `json:"locale,omitempty"`
-	Email       string           `json:"email,omitempty"`
-	ExternalID  string           `json:"externalId,omitempty"`
-	OptOuts     []almanac.OptOut `json:"optOuts,omitempty"`
+	ID          uuid.UUID `json:"id"`
+	FirstName   string    `json:"firstName,omitempty"`
+	LastName    string    `json:"lastName,omitempty"`
+	DateOfBirth string    `json:"dateOfBirth,omitempty"`
+	zone
+	Attributes json.RawMessage  `json:"attributes,omitempty"`
+	Locale     string           `json:"locale,omitempty"`
+	Email      string           `json:"email,omitempty"`
+	ExternalID string           `json:"externalId,omitempty"`
+	OptOuts    []almanac.OptOut `json:"optOuts,omitempty"`
 	stamps
+}
+
+// zone is the time zone of a user, and where it comes from.
+type zone struct {
+	Timezone   string             `json:"timezone"`
+	ZoneSource almanac.ZoneSource `json:"zoneSource"`
 }
 
 // stamps say when and how often a row was changed.
@@ -61,7 +67,7 @@ func userOf(u almanac.User) user {
 		FirstName:   u.FirstName,
 		LastName:    u.LastName,
 		DateOfBirth: u.DateOfBirth.String(),
-		Timezone:    u.Timezone.String(),
+		zone:        zone{u.Timezone.String(), u.ZoneSource},
 		Attributes:  attributes,
 		Locale:      u.Locale,
 		Email:       u.Email,

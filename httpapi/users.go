@@ -76,15 +76,18 @@ func (a *api) profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profil
 		}
 		return optional(field, text)
 	}
-	personal := required
+	personal, zone := required, required
 	if a.optional {
 		personal = optional
+	}
+	if a.zoneless {
+		zone = optional
 	}
 	return almanac.Profile{
 		FirstName:   personal("firstName", c.FirstName),
 		LastName:    personal("lastName", c.LastName),
 		DateOfBirth: personal("dateOfBirth", c.DateOfBirth),
-		Timezone:    required("timezone", c.Timezone),
+		Timezone:    zone("timezone", c.Timezone),
 		Attributes:  c.Attributes,
 		Locale:      optional("locale", c.Locale),
 		Email:       optional("email", c.Email),
@@ -96,7 +99,7 @@ func (a *api) profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profil
 // without a year. The planner may accept it, because other programs create users too.
 func (a *api) leavesOut(c almanac.ProfileChange) bool {
 	empty := func(text *string) bool { return text != nil && *text == "" }
-	return !a.optional && (empty(c.FirstName) || empty(c.LastName) || empty(c.DateOfBirth) ||
+	return !a.zoneless && empty(c.Timezone) || !a.optional && (empty(c.FirstName) || empty(c.LastName) || empty(c.DateOfBirth) ||
 		c.DateOfBirth != nil && strings.HasPrefix(*c.DateOfBirth, "--"))
 }
 

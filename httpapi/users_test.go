@@ -30,7 +30,7 @@ func TestCreateReturnsTheUserAndTheirBirthday(t *testing.T) {
 	event := answer["nextBirthdayEvent"].(map[string]any)
 	require.Equal(t, map[string]any{
 		"id": user["id"], "firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09",
-		"timezone": "America/New_York", "version": 1.0,
+		"timezone": "America/New_York", "zoneSource": "declared", "version": 1.0,
 		"createdAt": "2026-03-01T12:00:00.000Z", "updatedAt": "2026-03-01T12:00:00.000Z",
 	}, user)
 	require.Equal(t, map[string]any{
@@ -118,6 +118,34 @@ func TestUsersWithoutNamesOrDateOfBirth(t *testing.T) {
 		s.complaints(s.send("POST", "/user", `{"dateOfBirth":"--02-30","age":1}`)))
 }
 
+// The answer says where the zone comes from.
+func TestUsersWithoutAZone(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithOptionalTimezone())
+	body := `{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01"`
+	zone := func(a answer) string {
+		u := s.object(a)["user"].(map[string]any)
+		return u["timezone"].(string) + " " + u["zoneSource"].(string)
+	}
+	for more, want := range map[string]string{
+		``:                                   "Etc/UTC default",
+		`,"timezone":null`:                   "Etc/UTC default",
+		`,"timezone":"","locale":"de-AT"`:    "Europe/Vienna guessed",
+		`,"timezone":"asia/tokyo"`:           "Asia/Tokyo declared",
+		`,"timezone":"UTC","locale":"de-AT"`: "UTC declared",
+	} {
+		a := s.send("POST", "/user", body+more+"}")
+		require.Equal(t, http.StatusCreated, a.status, a.body)
+		require.Equal(t, want, zone(a), more)
+		path := a.header.Get("Location")
+		require.Equal(t, "Europe/Paris declared", zone(s.send("PUT", path, `{"timezone":"Europe/Paris"}`)))
+		require.Equal(t, "Europe/Vienna guessed", zone(s.patch(path, `{"timezone":null,"locale":"de-AT"}`)))
+		require.Equal(t, "Etc/UTC default", zone(s.send("PUT", path, `{"timezone":"","locale":null}`)))
+	}
+	require.Equal(t, map[string]string{"dateOfBirth": "is required", "timezone": "is not a known time zone"},
+		s.complaints(s.send("POST", "/user", `{"firstName":"A","lastName":"B","timezone":"UTC+5"}`)))
+}
+
 // Without the option the API refuses what the scheduler would accept.
 func TestTheAPIRequiresNamesAndADateOfBirthByDefault(t *testing.T) {
 	t.Parallel()
@@ -130,6 +158,8 @@ func TestTheAPIRequiresNamesAndADateOfBirthByDefault(t *testing.T) {
 		`"dateOfBirth":""`:        {"dateOfBirth": "is empty"},
 		`"dateOfBirth":"--03-15"`: {"dateOfBirth": "has no year"},
 		`"firstName":null`:        {"firstName": "must be a string"},
+		`"timezone":""`:           {"timezone": "is empty"},
+		`"timezone":null`:         {"timezone": "must be a string"},
 	} {
 		require.Equal(t, want, s.complaints(s.send("POST", "/user", with(field))), field)
 		require.Equal(t, want, s.complaints(s.send("PUT", path, "{"+field+"}")), field)

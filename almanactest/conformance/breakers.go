@@ -82,6 +82,30 @@ var breakerCases = cases{
 		k.eventually(1)
 		k.admitted(0)
 	},
+	"Breakers/pause their lanes": func(k *kit) { k.paused(almanac.TypeBirthday) },
+	"Breakers/pause lanes of names, and those in them": func(k *kit) {
+		k.paused("crm", almanactest.InLane("crm/tenant-7"))
+	},
+	"Breakers/change no other pause": func(k *kit) {
+		failing := almanac.Breaker{Allowed: 1, RetryAt: k.now, OpenedAt: k.now}
+		if !k.breaker("crm", failing) {
+			return
+		}
+		if err := k.r.Pause(k.Context(), almanac.Pause{Lane: "crm", Reason: "by hand"}); errors.Is(err, errors.ErrUnsupported) {
+			return
+		} else {
+			k.ok(err)
+		}
+		before := must(k.r.Paused(k.Context()))(k)
+		is := must(k.r.Report(k.Context(), "crm", func(b almanac.Breaker, _ time.Time) almanac.Breaker {
+			b.Pause, b.Failures = "it fails", 2
+			return b
+		}))(k)
+		failing.Failures = 2
+		k.same("breaker", is, failing)
+		k.reads("crm", failing)
+		k.same("pauses", must(k.r.Paused(k.Context()))(k), before)
+	},
 	"Breakers/are shown": func(k *kit) {
 		is := almanac.Breaker{Allowed: 2, RetryAt: k.now, OpenedAt: k.now.Add(-time.Hour), Failures: 1}
 		if k.statistics == nil || !k.breaker("crm", is) {
@@ -113,6 +137,33 @@ func (k *kit) allowed(lane string, options ...almanactest.EventOption) {
 	k.admitted(0)
 	k.breaker(lane, almanac.Breaker{})
 	k.soon(4)
+}
+
+// paused reports to the breaker of a lane that it pauses the lane, with and without a pause that has ended, and resumes the lane.
+func (k *kit) paused(lane string, options ...almanactest.EventOption) {
+	for range 2 {
+		k.newEvent(options...)
+		failing := almanac.Breaker{Allowed: 1, RetryAt: k.clock(), OpenedAt: k.now, Failures: 3, Pause: "it has failed since nine"}
+		if errors.Is(k.r.Resume(k.Context(), "other"), errors.ErrUnsupported) || !k.breaker(lane, failing) {
+			return
+		}
+		failing.Pause = ""
+		k.reads(lane, failing)
+		pauses := must(k.r.Paused(k.Context()))(k)
+		k.same("pauses", len(pauses), 1)
+		k.same("begins now", pauses[0].Since.Before(k.now), false)
+		pauses[0].Since = time.Time{}
+		k.same("pause", pauses[0], almanac.Pause{Lane: lane, Reason: "it has failed since nine", Author: "breaker"})
+		k.admitted(0)
+		wait, known := k.until(time.Time{})
+		k.same("waits for less than half a minute", known && wait < 30*time.Second, false) // lanes of names are looked at each minute
+		k.ok(k.r.Resume(k.Context(), lane))
+		k.reads(lane, almanac.Breaker{})
+		k.soon(1)
+		k.ok(k.r.Pause(k.Context(), almanac.Pause{Lane: lane, Until: k.clock().Add(time.Millisecond)}))
+		for len(must(k.r.Paused(k.Context()))(k)) > 0 {
+		}
+	}
 }
 
 // breaker stores the breaker of a lane, and reports whether the repository can.

@@ -165,6 +165,7 @@ func fullUser(n int) almanac.User {
 		almanactest.LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), almanactest.WithAttributes(`{"n": `+strconv.Itoa(n)+`}`),
 		almanactest.WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), almanactest.WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), almanactest.WithExternalID("№ "+strconv.Itoa(n)))
 	u.CreationDigest = "digest " + strconv.Itoa(n)
+	u.ZoneSource = []almanac.ZoneSource{almanac.ZoneDefault, almanac.ZoneGuessed, almanac.ZoneDeclared}[n%3]
 	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "TYPE " + strconv.Itoa(n)}, {Type: "<&>", Channel: "é"}}[:1+n%2]
 	return u
 }

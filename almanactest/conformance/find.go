@@ -22,6 +22,8 @@ var findUsersCases = cases{
 			{}, {Name: "a"}, {Name: "A"}, {Name: "ann"}, {Name: "ANN LEE"}, {Name: "ann  "}, {Name: "lee"}, {Name: "lee a"}, {Name: "_"}, {Name: "%"},
 			{Name: "\\"}, {Name: " "}, {Name: "z"}, {Name: "zoë"}, {Name: "Ann Lee", Email: "ANN@example.com"}, {Name: "a", ExternalID: "3"}, {Email: "ann@EXAMPLE.com"},
 			{Email: "ann"}, {ExternalID: "3"}, {ExternalID: "03"}, {Email: "ann@example.com", ExternalID: "3"},
+			{ZoneSource: almanac.ZoneDeclared}, {ZoneSource: almanac.ZoneGuessed}, {ZoneSource: almanac.ZoneDefault}, {Name: "lee", ZoneSource: almanac.ZoneGuessed},
+			{Email: "ann@example.com", ZoneSource: almanac.ZoneDefault}, {ExternalID: "3", ZoneSource: almanac.ZoneDeclared},
 		} {
 			want := peopleOf(f, all)
 			for _, limit := range []int{1, 2, 7, len(all), len(all) + 1} {
@@ -57,6 +59,23 @@ var findUsersCases = cases{
 		}
 		for _, f := range []almanac.UserFilter{{Name: "ann"}, {Name: "lee"}, {Email: "ann@example.com"}} {
 			k.same(fmt.Sprintf("users of %+v", f), len(k.findUsers(f, 1, 1)), 0)
+		}
+	},
+	"FindUsers/finds a user by the source of the zone after an edit": func(k *kit) {
+		given := almanactest.User()
+		given.ZoneSource = almanac.ZoneDefault
+		was, _ := k.create(given)
+		for i, source := range []almanac.ZoneSource{almanac.ZoneGuessed, almanac.ZoneDeclared, almanac.ZoneDefault} {
+			edited := k.apply(was.ID, func(r almanac.Roster) (almanac.Edit, error) {
+				edited := r.User
+				edited.ZoneSource = source
+				edited.Version++
+				return almanac.Edit{User: &edited}, nil
+			}).User
+			k.same("source", edited.ZoneSource, source)
+			for j, other := range []almanac.ZoneSource{almanac.ZoneGuessed, almanac.ZoneDeclared, almanac.ZoneDefault} {
+				k.same(string(source)+", by "+string(other), len(k.findUsers(almanac.UserFilter{ZoneSource: other}, 1, 1)) == 1, i == j)
+			}
 		}
 	},
 	"FindUsers/leaves deleted users out at once": func(k *kit) {
@@ -96,6 +115,7 @@ var findUsersCases = cases{
 				k.Errorf("error = %v, want a *ValidationError of three fields", err)
 			}
 		}
+		k.is(errorOf(k.r.FindUsers(k.Context(), almanac.UserFilter{ZoneSource: "known"}, almanac.Page{})), almanac.ErrInvalid)
 	},
 }
 
@@ -109,7 +129,9 @@ func (k *kit) crowd() (all []almanac.User) {
 			if id++; id%2 == 0 {
 				options = append(options, almanactest.WithEmail("Ann@example.com"))
 			}
-			u, _ := k.create(almanactest.User(append(options, almanactest.WithExternalID(strconv.Itoa(id)))...))
+			given := almanactest.User(append(options, almanactest.WithExternalID(strconv.Itoa(id)))...)
+			given.ZoneSource = []almanac.ZoneSource{almanac.ZoneDeclared, almanac.ZoneGuessed, almanac.ZoneDefault}[id*id%7%3]
+			u, _ := k.create(given)
 			all = append(all, u)
 		}
 	}
@@ -130,7 +152,8 @@ func peopleOf(f almanac.UserFilter, all []almanac.User) []uuid.UUID {
 		if !strings.HasPrefix(full, prefix) {
 			is.name = last
 		}
-		if strings.HasPrefix(is.name, prefix) && (f.Email == "" || strings.EqualFold(f.Email, u.Email)) && (f.ExternalID == "" || f.ExternalID == u.ExternalID) {
+		if strings.HasPrefix(is.name, prefix) && (f.Email == "" || strings.EqualFold(f.Email, u.Email)) && (f.ExternalID == "" || f.ExternalID == u.ExternalID) &&
+			(f.ZoneSource == "" || f.ZoneSource == u.ZoneSource) {
 			people = append(people, is)
 		}
 	}

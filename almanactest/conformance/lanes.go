@@ -159,6 +159,23 @@ var namedLaneCases = cases{
 		}
 		k.same("of each then", inLanes(first), map[string]int{"crm/large": 7, "crm/small": 1})
 	},
+	"Lanes/of a small weight wait for the others, and have the whole rate without them": func(k *kit) {
+		if !k.limit(almanac.Lane{Name: "crm", Rate: 1000, Burst: 100}) {
+			return
+		}
+		k.limit(almanac.Lane{Name: "crm/day", Weight: 99})
+		k.newEvents(150, almanactest.InLane("crm/mailing"), almanactest.ReadyFor(time.Hour))
+		k.same("of the mailing alone", k.started(50)["crm/mailing"] >= 50, true)
+		k.newEvents(50, almanactest.InLane("crm/day"))
+		first := k.started(40)
+		k.same("of the mailing beside 40 others", first["crm/mailing"] <= 2, true)
+		k.same("of the others then", k.started(20)["crm/day"]+first["crm/day"], 50)
+
+		k.limit(almanac.Lane{Name: "crm", Rate: 20, Burst: 10})
+		began := k.clock()
+		k.same("of the mailing then", k.started(10)["crm/day"], 0)
+		k.same("with the whole rate", k.clock().Sub(began) < 10*time.Second, true) // a hundredth of it takes 50 s
+	},
 	"Lanes/in one lane have limits of their own": func(k *kit) {
 		if !k.limit(almanac.Lane{Name: "crm", Places: 5}) {
 			return
@@ -251,6 +268,18 @@ func (k *kit) eventually(n int) (events []almanac.Event) {
 	}
 	k.same("claimed", len(events), n)
 	return events
+}
+
+// started claims birthdays until at least n are claimed, and returns how many are of each lane.
+func (k *kit) started(n int) map[string]int {
+	k.Helper()
+	var events []almanac.Event
+	for began := time.Now(); len(events) < n; {
+		if events = append(events, k.claimOnce()...); time.Since(began) > time.Minute {
+			k.Fatalf("%d events are claimed", len(events))
+		}
+	}
+	return inLanes(events)
 }
 
 // soon claims birthdays of lanes with and without limits until n are claimed.

@@ -61,6 +61,8 @@ func (c *Group) Blocked() int { return int(c.blocked.Load()) }
 // Calls are the calls 0 to N - 1, and what becomes of those that are given up.
 type Calls[R any] struct {
 	N int
+	// Into has N elements for the results. Nil means new memory. A call that was given up does not write to it.
+	Into []R
 	// Context ends the patience of the caller: the present call is given up, and no other call is made. The
 	// call counts as blocked if it does not return within the limit. Nil means a context that never ends.
 	Context context.Context
@@ -76,7 +78,10 @@ func Run[R any](c *Group, calls Calls[R]) []R {
 	if calls.Context == nil {
 		calls.Context = context.Background()
 	}
-	results := make([]R, calls.N)
+	results := calls.Into
+	if results == nil {
+		results = make([]R, calls.N)
+	}
 	for from := 0; from < calls.N; {
 		s := &stretch[R]{Group: c, Calls: calls, results: results, ended: make(chan error, 1)}
 		s.at.Store(int64(2 * from))

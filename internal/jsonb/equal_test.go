@@ -51,3 +51,29 @@ func TestCanonicalIsTheSameForEqualDocuments(t *testing.T) {
 		t.Errorf("Canonical of what cannot be kept: %s", got)
 	}
 }
+
+func TestRespelled(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		compact, stored string
+		want            bool
+	}{
+		"as PostgreSQL writes it":         {`{"a":[1,"x, y: z",null],"b\\":"\",:"}`, `{"a": [1, "x, y: z", null], "b\\": "\",:"}`, true},
+		"a scalar":                        {`12`, `12`, true},
+		"a space within a number":         {`1 2`, `12`, false},
+		"a space that is missing":         {`{"a":1}`, `{"a":1}`, false},
+		"two spaces":                      {`{"a":1}`, `{"a":  1}`, false},
+		"a space within a text":           {`{"a":"x,y"}`, `{"a": "x, y"}`, false},
+		"another value":                   {`{"a":1}`, `{"a": 2}`, false},
+		"a text that goes on":             {`{"a":1}`, `{"a": 1} `, false},
+		"a text that ends":                {`{"a":1}`, `{"a": 1`, false},
+		"an escape at the end":            {`"\`, `"\`, false},
+		"a comma at the end of the other": {`[1,`, `[1,`, false},
+		"no stored text":                  {`{}`, ``, false},
+	}
+	for name, tt := range tests {
+		if got := jsonb.Respelled([]byte(tt.compact), []byte(tt.stored)); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+	}
+}

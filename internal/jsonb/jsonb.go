@@ -246,6 +246,36 @@ func Merge(target, patch json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(merged.Bytes())
 }
 
+// Respelled reports whether stored is how PostgreSQL writes a compact text: with one space after each comma
+// and colon outside of strings, and with no other difference. It is a fast test for texts whose members are
+// in the order of PostgreSQL. If stored is JSON, a respelled text is JSON of the same value.
+func Respelled(compact, stored []byte) bool {
+	within := false // a string
+	k := 0
+	for i := 0; i < len(compact); i++ {
+		c := compact[i]
+		if k == len(stored) || stored[k] != c {
+			return false
+		}
+		k++
+		switch {
+		case c == '"':
+			within = !within
+		case within && c == '\\':
+			if i++; i == len(compact) || k == len(stored) || stored[k] != compact[i] {
+				return false
+			}
+			k++
+		case !within && (c == ',' || c == ':'):
+			if k == len(stored) || stored[k] != ' ' {
+				return false
+			}
+			k++
+		}
+	}
+	return k == len(stored)
+}
+
 // Equal reports whether two texts are equal as jsonb. It ignores white space, the order of
 // members, escapes and the notation of numbers. A text with a [Problem] is equal to no text.
 func Equal(a, b []byte) bool {
