@@ -16,6 +16,7 @@ func clockReaders() map[string]string {
 		"run_work.go":                      "a claim's answer is as old as the question",
 		"run_once.go":                      "a pass waits for the rate of a type",
 		"run_ahead.go":                     "a confirmation is as old as the question; and pairs the database's time with the worker's own",
+		"postgres/claims.go":               "a claim looks for other events each second",
 		"postgres/transact.go":             "a claim takes its time",
 		"postgres/idempotency_keys.go":     "keys are looked up for instants that seem over",
 		"webhook/bulkhead.go":              "a delivery takes its time",

@@ -149,7 +149,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "An open event in neither the queue nor a lease returns to the queue", in: reliability,
-		file: "postgres/claims.go",
+		file: "postgres/releases.go",
 		old:  "lost, lostErr := s.requeueLost(ctx)", new: "lost, lostErr := released[:0], error(nil)",
 		test: "postgres TestLostEventsReturnToTheQueue",
 	},
@@ -203,7 +203,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "looks for no lost events", in: reliability,
-		file: "postgres/claims.go",
+		file: "postgres/releases.go",
 		old:  "if err := s.Verify(ctx); err != nil { // rows", new: "if err := s.Verify(ctx); false { // rows",
 		test: "postgres TestASweepLooksForNoLostEventsDuringARestore",
 	},
@@ -317,7 +317,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "An event that cannot be released stays in its lease, behind the others.", in: reliability,
-		file: "postgres/claims.go",
+		file: "postgres/releases.go",
 		old:  "r.kept, r.refused = append(r.kept, h), append(r.refused, refused)\n\t\treturn nil", new: "return refused",
 		test: "postgres TestReleaseExpiredGoesOnPastARefusedEvent",
 	},
@@ -335,7 +335,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "If no event can be released, the sweep still does its other work.", in: reliability,
-		file: "postgres/claims.go",
+		file: "postgres/releases.go",
 		old:  "if len(released) >= limit {", new: "if failed != nil || len(released) >= limit {",
 		test: "postgres TestReleaseExpiredRemovesUsersWhenNothingCanBeReleased",
 	},
@@ -377,7 +377,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "reports a removal that takes too long", in: reliability,
-		file: "postgres/claims.go",
+		file: "postgres/releases.go",
 		old:  "errors.Join(failed, s.endEmptyLeases", new: "errors.Join(failed, s.removeHidden(ctx), s.endEmptyLeases",
 		test: "postgres TestASlowRemovalDelaysNothingElse",
 	},

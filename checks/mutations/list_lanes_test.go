@@ -27,6 +27,12 @@ var lanes = []mutation{
 		test: "postgres TestPostgresRepository/^Lanes$",
 	},
 	{
+		promise: "one of each 100 that start", in: operating,
+		file: "schema.sql",
+		old:  "r.pass + of_lane.n / r.weight::float8", new: "r.pass + of_lane.n",
+		test: "postgres TestPostgresRepository/^Lanes$",
+	},
+	{
 		promise: "All processes share the *breaker*", in: operating,
 		file: "schema.sql",
 		old:  "places := least(l.places, s.allowed);", new: "places := l.places;",
@@ -47,8 +53,20 @@ var lanes = []mutation{
 	{
 		promise: "no failed attempt while it is open", in: operating,
 		file: "breaker.go",
-		old:  "if is.Allowed == 1 && was.Allowed < 2 && j.answer.Failed {", new: "if refused && false {",
+		old:  "if is.Allowed == 1 && was.Allowed < 2 && j.answer.Failed {", new: "if false && j.answer.Failed {",
 		test: ". TestAnOutageOfAReceiverUsesUpNoAttempts",
+	},
+	{
+		promise: "the first try that fails after a day pauses the lane", in: operating,
+		file: "breaker.go",
+		old:  "now.Sub(b.OpenedAt) >= after {", new: "now.Sub(b.OpenedAt) < 0 {",
+		test: ". TestALongOutagePausesTheLane",
+	},
+	{
+		promise: "A lane that an operator has paused keeps that pause", in: operating,
+		file: "schema.sql",
+		old:  "WHERE l.paused_since IS NULL OR l.paused_until <= now();\n    RETURN FOUND;", new: "WHERE true;\n    RETURN FOUND;",
+		test: "postgres TestPostgresRepository/^Breakers$",
 	},
 	{
 		promise: "two events may be in flight, then 4, and so on up to 64", in: operating,

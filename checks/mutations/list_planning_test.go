@@ -17,19 +17,19 @@ var planning = []mutation{
 	{
 		promise: "key: other inputs, another key", in: seeds,
 		file: "idempotency.go",
-		old:  "hashKey(32, userID, due, eventType, occurrenceKey)", new: "hashKey(32, userID, due, eventType)",
+		old:  "due, eventType, occurrenceKey)", new: "due, eventType)",
 		test: ". TestNewLongIdempotencyKeyDiffersByOccurrence",
 	},
 	{
 		promise: "its instant stays once it is claimed", in: seeds,
 		file: "event.go",
-		old:  "if e.Status != Pending || e.ClaimCount > 0 {\n\t\treturn e, &InvalidStateTransitionError{e.ID, e.Status, Pending}\n\t}\n\tnext, err := e.planned(", new: "next, err := e.planned(",
+		old:  "if e.Status != Pending || e.ClaimCount > 0 {\n\t\treturn e, &InvalidStateTransitionError{e.ID, e.Status, Pending}\n\t}\n\tnext := e\n\tif err := next.plan(", new: "next := e\n\tif err := next.plan(",
 		test: ". TestReschedule",
 	},
 	{
 		promise: "key: never changes, stored, unique", in: seeds,
 		file: "event.go",
-		old:  "next, err := e.planned(u, h, o)\n\tif err != nil {\n\t\treturn e, err\n\t}\n", new: "next, err := e.planned(u, h, o)\n\tif err != nil {\n\t\treturn e, err\n\t}\n\tnext.IdempotencyKey = NewIdempotencyKey(u.ID.String(), next.Due, next.Type)\n",
+		old:  "if err := next.plan(&u, h, &o); err != nil {\n\t\treturn e, err\n\t}\n", new: "if err := next.plan(&u, h, &o); err != nil {\n\t\treturn e, err\n\t}\n\tnext.IdempotencyKey = NewIdempotencyKey(u.ID.String(), next.Due, next.Type)\n",
 		test: ". TestReschedule",
 	},
 	{
@@ -215,6 +215,18 @@ var edits = []mutation{
 // usedDays are safeguards of what counts as used after a changed rule.
 var usedDays = []mutation{
 	{
+		promise: "it is the same birthday until 176 days after the last one", in: handlers,
+		file: "series.go",
+		old:  "<= halfYear\n", new: "<= 0\n",
+		test: ". TestAChangeOfTheRulePlansWhatTheUserIsStillOwed",
+	},
+	{
+		promise: "later ones are delivered", in: handlers,
+		file: "series.go",
+		old:  "const halfYear = 353 / 2", new: "const halfYear = 366 / 2",
+		test: "contrib/calendars TestAnotherCalendarGreetsNobodyTwiceAndLeavesOneOut",
+	},
+	{
 		promise: "Which occurrences the new rule still delivers depends on the unit of its keys", in: handlers,
 		file: "plan.go",
 		old:  "done.UsedBefore.With(done.Uses(u, now))", new: "UsedKeys(nil).With(done.Uses(u, now))",
@@ -297,5 +309,29 @@ var usedDays = []mutation{
 		file: "plan.go",
 		old:  "if failed != nil {\n\t\t\tbreak\n\t\t}", new: "if failed != nil {\n\t\t\terr = failed\n\t\t\tbreak\n\t\t}",
 		test: ". TestARejectedTimeOfWeeksAgoRefusesNoEdit",
+	},
+	{
+		promise: "A `declared` zone stays until another one is declared or it is withdrawn.", in: "docs/adr/0074-uncertain-zones.md",
+		file: "validate.go",
+		old:  "declared := u.ZoneSource == ZoneDeclared || u.ZoneSource == \"\" && !u.Timezone.IsZero()", new: "declared := false",
+		test: ". TestAZoneNeverGivesWayToAWorseSource",
+	},
+	{
+		promise: "Without a guess, the zone and its source stay.", in: "docs/adr/0074-uncertain-zones.md",
+		file: "validate.go",
+		old:  "\tcase !u.Timezone.IsZero():\n\tcase rules.fallback", new: "\tcase rules.fallback",
+		test: ". TestABetterSourceReplacesTheZone",
+	},
+	{
+		promise: "profile without a zone is refused, as the seeds say.", in: "docs/adr/0074-uncertain-zones.md",
+		file: "httpapi/users.go",
+		old:  "!a.zoneless && empty(c.Timezone) || ", new: "",
+		test: "httpapi TestTheAPIRequiresNamesAndADateOfBirthByDefault",
+	},
+	{
+		promise: "worst off is the least outside.", in: "docs/clocks.md",
+		file: "calendar/shared_time.go",
+		old:  "ending[len(ending)-1].at)/2", new: "ending[len(ending)-1].at)/4",
+		test: "calendar TestATimeForAWholeCountry",
 	},
 }

@@ -17,7 +17,7 @@ var settlements = []mutation{
 	{
 		promise: "the token and the version that a settlement names", in: reliability,
 		file: "postgres/settle_plan.go",
-		old:  "held = held && claim.version == t.latest[claim.id]", new: "",
+		old:  "held := claim.held && claim.version == first.latest", new: "held := claim.held",
 		test: "postgres TestPostgresRepository/^Settle$",
 	},
 	{

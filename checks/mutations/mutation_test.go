@@ -22,7 +22,7 @@ type mutation struct {
 
 // all returns every mutation, in the order of the lists.
 func all() []mutation {
-	return slices.Concat(claims, lanes, settlements, planning, usedDays, edits, runs, deliveries, times, operations, surroundings)
+	return slices.Concat(claims, lanes, settlements, planning, usedDays, edits, runs, deliveries, times, otherCalendars, daysKept, operations, surroundings)
 }
 
 // pkg returns the directory of the package whose test must fail, from the root of the tree.
@@ -106,4 +106,6 @@ const (
 	reliability = "docs/reliability.md"
 	handlers    = "docs/handlers.md"
 	operating   = "docs/operations.md"
+	days        = "docs/days.md"
+	clocks      = "docs/clocks.md"
 )

@@ -63,14 +63,14 @@ func openOffice(t *testing.T, r almanac.Repository) *office {
 	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend())
 	require.NoError(t, err)
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
-	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
+	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithZoneGuess("UTC", nil), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
 	require.NoError(t, err)
 	return o
 }
 
 func (o *office) api(t *testing.T, options ...httpapi.Option) http.Handler {
 	t.Helper()
-	h, err := httpapi.New(o.scheduler, o.repository, o.auth, append(options, httpapi.WithOptionalProfile())...)
+	h, err := httpapi.New(o.scheduler, o.repository, o.auth, append(options, httpapi.WithOptionalProfile(), httpapi.WithOptionalTimezone())...)
 	require.NoError(t, err)
 	return h
 }

@@ -1,0 +1,167 @@
+package mutations_test
+
+// daysKept are safeguards of working days and windows.
+var daysKept = []mutation{
+	{
+		promise: "the same, but not into the next month", in: days,
+		file: "calendar/convention.go",
+		old:  "if to, ok = forth(); !ok || !sameMonth(to, day) {", new: "if to, ok = forth(); !ok {",
+		test: "calendar TestConventionsMoveADayOff",
+	},
+	{
+		promise: "the same, but not into the month before", in: days,
+		file: "calendar/convention.go",
+		old:  "if to, ok = back(); !ok || !sameMonth(to, day) {", new: "if to, ok = back(); !ok {",
+		test: "calendar TestConventionsMoveADayOff",
+	},
+	{
+		promise: "the nearer of both; after a tie the later", in: days,
+		file: "calendar/convention.go",
+		old:  "day-before < to-day {", new: "day-before <= to-day {",
+		test: "calendar TestConventionsMoveADayOff",
+	},
+	{
+		promise: "the slot that was not moved stays", in: days,
+		file: "calendar/within.go",
+		old:  "m.taken = ok && at.day == t.day", new: "m.taken = false && ok && at.day == t.day",
+		test: "calendar TestSlotsThatMeetOnADay",
+	},
+	{
+		promise: "If all were moved, the earliest stays.", in: days,
+		file: "calendar/within.go",
+		old:  "return m.taken || m.filledBy != from", new: "return m.taken",
+		test: "calendar TestSlotsThatMeetOnADay",
+	},
+	{
+		promise: "all slots stay, a second apart", in: days,
+		file: "calendar/within.go",
+		old:  "m.last.Labelled().Add(time.Second)", new: "m.last.Labelled().Add(0 * time.Second)",
+		test: "calendar TestSlotsThatMeetOnADay",
+	},
+	{
+		promise: "must give the same answer each time", in: "docs/adr/0072-days.md",
+		file: "calendar/within.go",
+		old:  "eve, _ := m.openDay(day, -1)\n", new: "eve := day - 1\n",
+		test: "calendar TestSlotsThatMeetOnADay",
+	},
+	{
+		promise: "The slot keeps its key", in: days,
+		file: "calendar/within.go",
+		old:  "slot = slot.keepingNominal()\n", new: "",
+		test: "calendar TestConventionsMoveADayOff",
+	},
+	{
+		promise: "after the last closing", in: days,
+		file: "calendar/within.go",
+		old:  "if m.KeepDay || m.Convention == Preceding", new: "if m.Convention == Preceding",
+		test: "calendar TestDaysAndWindowsTogether",
+	},
+	{
+		promise: "it keeps its time of day if that is in the window", in: days,
+		file: "calendar/within.go",
+		old:  "if m.opensOn(t.day, second) {\n", new: "if m.Window.of == nil {\n",
+		test: "calendar TestDaysAndWindowsTogether",
+	},
+	{
+		promise: "an interval belongs to the day on which it begins", in: days,
+		file: "calendar/within.go",
+		old:  "case m.opensOn(day-1, second+secondsPerDay):", new: "case m.opensOn(day-1, second+secondsPerDay) && m.holidays == nil:",
+		test: "calendar TestDaysAndWindowsTogether",
+	},
+	{
+		promise: "a holiday closes the intervals that begin on it", in: days,
+		file: "calendar/window.go",
+		old:  " || s.holidays != nil && s.holidays.holiday(day)", new: "",
+		test: "calendar TestDaysAndWindowsTogether",
+	},
+	{
+		promise: "the window opens at the end of the gap", in: days,
+		file: "calendar/within.go",
+		old:  "\treturn end\n", new: "\treturn opening\n",
+		test: "calendar TestASkippedOpeningIsTheEndOfTheGap",
+	},
+	{
+		promise: "In New York, `Su 01:00-03:00` is open for one hour on 2026-03-08 and for three on 2026-11-01.", in: days,
+		file: "calendar/window.go",
+		old:  "next = r.changeBetween(sec, next).At.Unix()", new: "_ = next",
+		test: "calendar TestWindowNext$",
+	},
+	{
+		promise: "three working days before", in: days,
+		file: "calendar/offset.go",
+		old:  "to = o.WorkDays.add(day, o.Days)", new: "to = o.WorkDays.add(day-1, o.Days)",
+		test: "calendar TestWorkingDaysBeforeAnAnnouncedDay",
+	},
+	{
+		promise: "A month with fewer working days has no slot.", in: days,
+		file: "calendar/rules.go",
+		old:  "return first <= day && day <= last\n", new: "return true\n",
+		test: "calendar TestMonthlyOnWorkingDays",
+	},
+	{
+		promise: "Later days follow the week, and slots there are provisional", in: days,
+		file: "calendar/consulted.go",
+		old:  "Provisional: high > c.end}", new: "Provisional: false}",
+		test: "calendar TestSlotsSayWhatWasConsulted",
+	},
+	{
+		promise: "also if the slot did not move", in: days,
+		file: "calendar/recurrence.go",
+		old:  "Consulted: slot.Consulted.since(shown.Date),", new: "Consulted: slot.Consulted,",
+		test: "calendar TestSlotsSayWhatWasConsulted",
+	},
+	{
+		promise: "`WorkCalendar.Hash` says whether two releases differ in a year.", in: days,
+		file: "calendar/work_calendar.go",
+		old:  "if c.holiday(day) {\n\t\t\tis |= 2\n\t\t}\n", new: "",
+		test: "calendar TestHashIsOfTheDays",
+	},
+	{
+		promise: "makes that Saturday a working day", in: days,
+		file: "calendar/work_calendar.go",
+		old:  "c.setBit(c.works, dayNumber(d.Date), true)\n", new: "",
+		test: "calendar TestParseWorkCalendar$",
+	},
+	{
+		promise: "replaces it from that day on", in: days,
+		file: "calendar/work_calendar.go",
+		old:  "for i > 0 && day < c.weeks[i].from {", new: "for i > 0 && day <= c.weeks[i].from {",
+		test: "calendar TestWorkCalendarsAgreeWithTheirDays",
+	},
+	{
+		promise: "reads the all-day events of an iCalendar file", in: days,
+		file: "calendar/icalendar_days.go",
+		old:  "e.except = append(e.except, moved[e.uid]...)", new: "_ = moved",
+		test: "calendar TestParseICalendarDays$",
+	},
+	{
+		promise: "reads the all-day events of an iCalendar file", in: days,
+		file: "calendar/icalendar_days.go",
+		old:  "days = max(e.start.DaysUntil(e.end), 1)", new: "days = e.start.DaysUntil(e.end)",
+		test: "calendar TestParseICalendarDays$",
+	},
+	{
+		promise: "the last day minus 3: the 28th of 31 days", in: days,
+		file: "internal/cron/cron.go",
+		old:  "max(length-1-back.first(), 0)", new: "max(length-back.first(), 0)",
+		test: "internal/cron TestSchedule_Next$",
+	},
+	{
+		promise: "the weekday nearest to the 15th, in the same month", in: days,
+		file: "internal/cron/cron.go",
+		old:  "case weekday == time.Saturday && day > 1:", new: "case weekday == time.Saturday:",
+		test: "internal/cron TestSchedule_Next$",
+	},
+	{
+		promise: "A test compares each of their days with a second list.", in: "contrib/holidays/README.md",
+		file: "contrib/holidays/days/GB-SCT.txt",
+		old:  "2026-06-15 holiday Scotland's participation in the FIFA World Cup final\n", new: "",
+		test: "contrib/holidays TestDaysAreThoseOfASecondList",
+	},
+	{
+		promise: "with its working weekends", in: "contrib/holidays/README.md",
+		file: "contrib/holidays/days/CN.txt",
+		old:  "2026-10-10 work\n", new: "",
+		test: "contrib/holidays TestDaysAreThoseOfASecondList",
+	},
+}
