@@ -18,9 +18,9 @@ type Cron struct{ schedule cron.Schedule }
 // @monthly, @weekly, @daily and @hourly. If both day fields are restricted, a day that matches
 // either of them counts. The error is an [*InvalidRecurrenceError] that names every bad field.
 //
-// The day of the month can also be L, the last day; L-3, the last day minus 3; 15W, the day from
-// Monday to Friday nearest to the 15th in the same month; and LW, the last day from Monday to
-// Friday. A month without the day has no slot. W does not know holidays: to move a day from a
+// The day of the month can also be L, the last day, or L-3, the last day minus 3. LW is the last day
+// from Monday to Friday. 15W is the day from Monday to Friday that is nearest to the 15th, in the same
+// month. A month without the day has no slot. W does not know holidays: to move a day from a
 // holiday, wrap a [Monthly] in a [Within]. The day of the week can also be 5L, the last Friday of
 // the month, and 5#2, the second Friday.
 func ParseCron(text string) (Cron, error) {

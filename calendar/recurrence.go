@@ -10,10 +10,10 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly], [Monthly],
-// [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], a [YearlyBy] or a [Yahrzeit] by another
-// calendar, any of them [Bounded], announced by an [Offset] or kept [Within] working days and windows, or
-// one of the host's own. It knows no zone and no clock change; [Next] resolves its wall times in a zone.
+// Recurrence is a rule that yields wall times, one after the other. It is [Once], [Yearly], [Monthly],
+// [Weekly], [Daily], an [RRule], a [Cron] or a [RecurrenceSet]. By another calendar, it is a [YearlyBy]
+// or a [Yahrzeit]. [Bounded], [Offset] and [Within] change the slots of another rule. A host can have
+// rules of its own. A Recurrence knows no zone and no clock change; [Next] resolves its wall times in a zone.
 // A Recurrence must be safe for concurrent use.
 type Recurrence interface {
 	// After returns the first slot strictly after w. The wall time w need not be a slot; the
@@ -140,9 +140,9 @@ func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, er
 	return upcoming(r, z, p, after)
 }
 
-// Reason says in a few words of English how the day and the instant were found: "29 February moved to
-// 28 February", "30 Kislev moved to 1 Tevet", "3 days before 15 March", "moved from 06:00 to 08:00
-// because of quiet hours", "moved forward 60 min because clocks skip 02:00–03:00", or "exact".
+// Reason says in a few words of English how the day and the instant were found, such as "3 days before
+// 15 March" or "moved forward 60 min because clocks skip 02:00–03:00". It is "exact" if nothing moved.
+//
 // If a day was past the end of a work calendar, it says that the occurrence is provisional.
 func (o Occurrence) Reason() string {
 	is := o.Wall.Date
