@@ -49,7 +49,7 @@ func countryProblem(code string) string {
 	case "UK":
 		return `is "UK", which is no code of ISO 3166-1; did you mean "GB"?`
 	case "BV", "HM":
-		return fmt.Sprintf("is %q, where nobody lives: the database has no zone for it", code)
+		return fmt.Sprintf("is %q, for which the time zone database has no zone", code)
 	}
 	return fmt.Sprintf("is %q, which has no zones: use a code of ISO 3166-1 with two letters, such as \"DE\"", excerpt.Of(code, maxQuoted))
 }

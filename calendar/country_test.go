@@ -52,7 +52,7 @@ func TestZonesOfNoCountry(t *testing.T) {
 	for code, problem := range map[string]string{
 		"":    "is empty",
 		"UK":  `is "UK", which is no code of ISO 3166-1; did you mean "GB"?`,
-		"bv":  `is "bv", where nobody lives: the database has no zone for it`,
+		"bv":  `is "bv", for which the time zone database has no zone`,
 		"DEU": `is "DEU", which has no zones: use a code of ISO 3166-1 with two letters, such as "DE"`,
 		"#":   `is "#", which has no zones: use a code of ISO 3166-1 with two letters, such as "DE"`,
 		"ı":   `is "ı", which has no zones: use a code of ISO 3166-1 with two letters, such as "DE"`,

@@ -50,8 +50,8 @@
 // a [Convention], such as [ModifiedFollowing]. [Monthly] and [Offset] can count working days.
 //
 // A [Window] is a part of the week, of [Hours] on some days ([NewWindow], [ParseWindow]).
-// [QuietHours] are the rest of a window that is the same each day. A slot says how it was moved
-// ([Move]), and which days of which work calendars were looked up ([Consulted]).
+// [ParseQuietHours] returns the window outside of hours that are the same each day. A slot says how it was moved
+// ([Move]), and which days of which calendars were looked up ([Consulted], [ParseConsulted]).
 //
 // # Other calendars
 //
@@ -61,14 +61,16 @@
 // anniversary of a death by the Hebrew calendar. [Missing] has a [MissingPolicy] for a leap month
 // that a year lacks, and one for a day that a month lacks, such as the 30th. [ParseSystemDate]
 // reads a birth date by a system. [ParseRRule] takes the systems that RSCALE may name. This package
-// has no systems. The module contrib/calendars has them.
+// has no systems. The module contrib/calendars has them. [RegisterSystems] makes them known to the whole
+// process, so that [LoadSystem] finds the one whose name is stored with a birth date.
 //
 // # Zone rules
 //
 // Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries, should
 // import time/tzdata. [OpenZoneData] opens other [ZoneData], to see which occurrences would move.
 // [ZoneData.Reload] reads files that were replaced. [Timezone.Rules] returns [ZoneRules] with a
-// fingerprint, by which two programs find out whether their rules for a zone agree.
+// fingerprint, by which two programs find out whether their rules for a zone agree. [DayRules] are
+// the same for the days of a work calendar or a system ([SystemRules]).
 //
 // # Errors
 //
@@ -76,7 +78,8 @@
 // is an [*InvalidRecurrenceError]. A wall time that a policy refuses is a [*WallTimeError]. A text in
 // the wrong form is a [*FormatError]. An unknown policy or country, a bad window or a bad work calendar
 // is an [*InputError], with an [InputProblem] for each bad field or line. A day that a system lacks is a
-// [*SystemError]. The error at the end of a recurrence matches [ErrNoOccurrence].
+// [*SystemError], and a name that no registered system has an [*UnknownSystemError]. Two calendars of one
+// release that differ are a [*ReleaseError]. The error at the end of a recurrence matches [ErrNoOccurrence].
 //
 // Several goroutines can use any value of this package at once. What other software does when
 // clocks change, and every kind of change, is in docs/clocks.md of the module.

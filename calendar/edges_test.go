@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 func TestResolveRefusesInstantsOutsideTheCalendar(t *testing.T) {
@@ -84,7 +85,7 @@ func TestRecurrencesEndQuietlyAtTheEndOfTheCalendar(t *testing.T) {
 		"a set":            {set(t, "DTSTART;TZID=America/New_York:99990101T233000", "RRULE:FREQ=DAILY"), days},
 		"bounded":          {calendar.Bounded{Rule: daily, Start: start, Count: 1000}, days},
 		"announced":        {calendar.Offset{Of: daily, Days: 0, At: late}, days},
-		"out of the night": {calendar.Within{Of: daily, Window: calendar.QuietHours{From: calendar.Clock{Hour: 1}, Until: late}.Window()}, days},
+		"out of the night": {calendar.Within{Of: daily, Window: calendartest.Quiet("01:00-" + late.String())}, days},
 	}
 	newYork := zone(t, "America/New_York")
 	for name, tt := range tests {

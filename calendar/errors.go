@@ -17,6 +17,7 @@ var (
 	ErrInvalidInput      = errors.New("calendar: invalid wall time, policy, rule or country") // *InputError
 	ErrNoSuchDay         = errors.New("calendar: no such day in the calendar")                // *SystemError
 	ErrOutOfRange        = errors.New("calendar: beyond the years of the calendar")           // *SystemError
+	ErrUnknownSystem     = errors.New("calendar: calendar is not known to this program")      // *UnknownSystemError
 )
 
 // FormatError says why a text is not a date, a time of day or a wall time.

@@ -107,3 +107,16 @@ func ExampleParseSystemDate() {
 	// 0 8 false 5 <nil>
 	// 0 0 false 0 calendar: "8 Adar I" is not of the form YYYY-MM-DD or MM-DD, with an L behind the number of a leap month
 }
+
+// What an event stores says whether a newer release of a calendar concerns it.
+func ExampleParseConsulted() {
+	c, err := calendar.ParseConsulted("DE-BY@2026-11-02 2026-12-01 2027-01-08")
+	for name, release := range c.Releases() {
+		fmt.Println(name, release, c.From, c.Until, err)
+	}
+	bavaria := must(calendar.ParseWorkCalendar("name DE-BY\nrelease 2026-12-24\nuntil 2027-12-31\n2027-01-08 holiday"))
+	fmt.Println(bavaria.Rules(2026).Outdates(c))
+	// Output:
+	// DE-BY 2026-11-02 2026-12-01 2027-01-08 <nil>
+	// true
+}

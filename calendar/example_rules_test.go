@@ -168,9 +168,9 @@ func ExampleBounded() {
 }
 
 // A reminder at 23:30 waits for the morning, and keeps the key of its day.
-func ExampleQuietHours_Window() {
-	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
-	upcoming(calendar.Within{Of: calendar.Daily{At: calendar.Clock{Hour: 23, Minute: 30}}, Window: night.Window()}, calendar.Policies{}, 2)
+func ExampleParseQuietHours_within() {
+	night := must(calendar.ParseQuietHours("22:00-08:00"))
+	upcoming(calendar.Within{Of: calendar.Daily{At: calendar.Clock{Hour: 23, Minute: 30}}, Window: night}, calendar.Policies{}, 2)
 	// Output:
 	// 2026-12-31 at 2027-01-01T08:00:00
 	// 2027-01-01 at 2027-01-02T08:00:00

@@ -13,7 +13,7 @@ type Move struct {
 	then    string // what else there is to say, in words
 }
 
-// quietHours is why slots move out of QuietHours, whose words leave out the day.
+// quietHours is why slots move to the end of quiet hours. Its words leave out the day.
 const quietHours = "quiet hours"
 
 // Reason says in a few words of English why: "moved from 23:30 to 08:00 because of quiet hours",

@@ -3,6 +3,7 @@ package calendar
 import (
 	"fmt"
 	"iter"
+	"strconv"
 )
 
 // Offset is a recurrence that announces the slots of another one: three days before each of
@@ -31,7 +32,26 @@ type Offset struct {
 const maxDays = 10_000
 
 // After returns the first slot strictly after w.
-func (o Offset) After(w WallTime, p Policies) (Slot, error) { return firstOf(o.slots(w, p), w) }
+func (o Offset) After(w WallTime, p Policies) (Slot, error) {
+	if counted(o.Of) {
+		return firstOf(o.slots(w, p), w)
+	}
+	if err := o.check(); err != nil {
+		return Slot{}, err
+	}
+	for at := o.before(w); ; {
+		slot, err := o.Of.After(at, p)
+		if err != nil {
+			return Slot{}, err
+		}
+		if !at.Before(slot.Wall) {
+			return Slot{}, noOccurrence(at) // a rule of the host's that does not get ahead
+		}
+		if at = slot.Wall; o.announce(&slot, w, p) {
+			return slot, nil
+		}
+	}
+}
 
 // slots yields what After would return one after the other.
 func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
@@ -46,14 +66,8 @@ func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 				yield(Slot{}, err)
 				return
 			}
-			announced := slot
-			slot = slot.keepingNominal()
-			if slot.Announces == (WallTime{}) {
-				slot.Announces = announced.Wall
-			}
-			slot = o.away(slot)
-			if !slot.Wall.Valid() || !last.Before(slot.Wall) || o.zone.skips(announced.Wall, p) {
-				continue // on no calendar, announced already, or not happening
+			if !o.announce(&slot, last, p) {
+				continue
 			}
 			last = slot.Wall
 			if !yield(slot, nil) {
@@ -64,17 +78,28 @@ func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 	}
 }
 
+// announce moves a slot by the distance. It reports false for one that is on no calendar, was announced by the
+// last wall time already, or does not happen.
+func (o *Offset) announce(slot *Slot, last WallTime, p Policies) bool {
+	announced := slot.Wall
+	slot.keepNominal()
+	if slot.Announces == (WallTime{}) {
+		slot.Announces = announced
+	}
+	o.away(slot)
+	return slot.Wall.Valid() && last.Before(slot.Wall) && !o.zone.skips(announced, p)
+}
+
 // away moves a slot by the distance.
-func (o Offset) away(slot Slot) Slot {
+func (o *Offset) away(slot *Slot) {
 	day := dayNumber(slot.Wall.Date)
 	to := day + o.Days
 	if o.WorkDays != nil && o.Days != 0 {
 		to = o.WorkDays.add(day, o.Days)
 		slot.Consulted = slot.Consulted.and(o.WorkDays.consulted(min(day, to), max(day, to)))
-		slot.Move = slot.Move.saying(fmt.Sprintf("%s of %s", count(o.Days, "working day"), o.WorkDays.name))
+		slot.Move = slot.Move.saying(count(o.Days, "working day") + " of " + o.WorkDays.name)
 	}
-	slot.Wall = WallTime{dateOf(to), o.At}
-	return slot
+	slot.Wall, slot.open = WallTime{dateOf(to), o.At}, 0
 }
 
 // before returns a wall time before all slots that are announced after w, and after most that
@@ -123,10 +148,11 @@ func distance(day, from Date) string {
 	return "on"
 }
 
-// count says how many things there are, without the sign of the number.
+// count says how many things there are, without the sign of the number. It uses no fmt, because an Offset has
+// such a text for each slot.
 func count(n int, thing string) string {
 	if n == 1 || n == -1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", max(n, -n), thing)
+	return strconv.Itoa(max(n, -n)) + " " + thing + "s"
 }

@@ -187,6 +187,7 @@ func TestOffsetsMoveEachSlot(t *testing.T) {
 				t.Fatal(err)
 			}
 			w = slot.Wall
+			slot = slot.WithoutInterval()
 			announced := slot.Wall
 			slot.Announces, slot.Nominal = announced, cmp.Or(slot.Nominal, announced)
 			slot.Wall = calendar.WallTime{Date: calendar.DateOf(announced.Labelled().AddDate(0, 0, o.Days)), Clock: o.At}

@@ -16,10 +16,10 @@ import (
 
 func TestQuietHoursEnd(t *testing.T) {
 	t.Parallel()
-	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
-	short := calendar.QuietHours{From: calendar.Clock{Hour: 1}, Until: calendar.Clock{Hour: 2, Minute: 30}}
+	night := calendartest.Quiet("22:00-08:00")
+	short := calendartest.Quiet("01:00-02:30")
 	for name, tt := range map[string]struct {
-		hours    calendar.QuietHours
+		hours    calendar.Window
 		zone     string
 		now, end string // the same for an instant outside
 	}{
@@ -33,18 +33,18 @@ func TestQuietHoursEnd(t *testing.T) {
 		"clocks show the end twice":           {short, "Europe/Berlin", "2027-10-31T00:15:00Z", "2027-10-31T00:30:00Z"},
 		"clocks show the end again":           {short, "Europe/Berlin", "2027-10-31T01:15:00Z", "2027-10-31T01:30:00Z"},
 		"clocks skip the day on which to end": {night, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T18:00:00Z"},
-		"none":                                {calendar.QuietHours{}, "Europe/Berlin", "2027-01-11T02:00:00Z", "2027-01-11T02:00:00Z"},
+		"none":                                {calendar.Window{}, "Europe/Berlin", "2027-01-11T02:00:00Z", "2027-01-11T02:00:00Z"},
 		"all but half an hour, skipped": {
-			calendar.QuietHours{From: calendar.Clock{Hour: 3}, Until: calendar.Clock{Hour: 2, Minute: 30}},
+			calendartest.Quiet("03:00-02:30"),
 			"Europe/Berlin", "2027-03-27T03:00:00Z", "2027-03-29T00:30:00Z",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := calendartest.Instant(t, tt.now)
-			end, held := tt.hours.End(calendartest.Zone(t, tt.zone), now)
+			end, _, opens := tt.hours.Next(calendartest.Zone(t, tt.zone), now)
+			require.True(t, opens)
 			require.Equal(t, tt.end, end.Format(time.RFC3339))
-			require.Equal(t, tt.end != tt.now, held)
 		})
 	}
 }
@@ -63,7 +63,7 @@ func TestQuietHoursEndAtTheFirstMinuteOutside(t *testing.T) {
 			m := rapid.IntRange(0, 24*60-1).Draw(t, name)
 			return calendar.Clock{Hour: m / 60, Minute: m % 60}
 		}
-		hours := calendar.QuietHours{From: minutes("from"), Until: minutes("until")}
+		from, until := minutes("from"), minutes("until")
 		now := time.Date(rapid.IntRange(1975, 2035).Draw(t, "year"), 1, 1, 0, 0, 0, 0, time.UTC)
 		if change, ok := zone.NextChange(now); ok {
 			now = change.At
@@ -72,10 +72,10 @@ func TestQuietHoursEndAtTheFirstMinuteOutside(t *testing.T) {
 
 		outside := func(at time.Time) bool {
 			c := zone.WallTime(at).Clock
-			if hours.From.Before(hours.Until) {
-				return c.Before(hours.From) || !c.Before(hours.Until)
+			if from.Before(until) {
+				return c.Before(from) || !c.Before(until)
 			}
-			return hours.From == hours.Until || !c.Before(hours.Until) && c.Before(hours.From)
+			return from == until || !c.Before(until) && c.Before(from)
 		}
 		first := now
 		for ; !outside(first); first = first.Add(time.Minute) {
@@ -83,8 +83,8 @@ func TestQuietHoursEndAtTheFirstMinuteOutside(t *testing.T) {
 				t.Fatal("no minute outside")
 			}
 		}
-		end, held := hours.End(zone, now)
-		require.Equal(t, first.After(now), held)
+		end, _, opens := calendartest.Quiet(from.String()+"-"+until.String()).Next(zone, now)
+		require.True(t, opens)
 		require.True(t, end.Equal(first), "%s is not %s", end, first)
 	})
 }
@@ -92,8 +92,8 @@ func TestQuietHoursEndAtTheFirstMinuteOutside(t *testing.T) {
 func TestWithinMovesSlotsOutOfQuietHours(t *testing.T) {
 	t.Parallel()
 
-	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
-	noon := calendar.QuietHours{From: calendar.Clock{Hour: 12}, Until: calendar.Clock{Hour: 14}}
+	night := calendartest.Quiet("22:00-08:00")
+	noon := calendartest.Quiet("12:00-14:00")
 	at := func(hour int) calendar.Recurrence { return calendar.Daily{At: calendar.Clock{Hour: hour}} }
 	hourly := rrule(t, "FREQ=HOURLY", "2027-01-01T00:00:00")
 	leap := calendar.Yearly{Month: time.February, Day: 29, At: calendar.Clock{Hour: 23}}
@@ -102,24 +102,24 @@ func TestWithinMovesSlotsOutOfQuietHours(t *testing.T) {
 		after  string
 		want   string // the key, the wall time, and what it was moved from
 	}{
-		"by day":                        {calendar.Within{Of: at(9), Window: night.Window()}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T09:00:00"},
-		"early":                         {calendar.Within{Of: at(6), Window: night.Window()}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T06:00:00"},
-		"as they begin":                 {calendar.Within{Of: at(22), Window: night.Window()}, "2027-03-01T12:00:00", "2027-03-01 2027-03-02T08:00:00 2027-03-01T22:00:00"},
-		"as they end":                   {calendar.Within{Of: at(8), Window: night.Window()}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00"},
-		"late, already on its way":      {calendar.Within{Of: at(23), Window: night.Window()}, "2027-03-02T07:59:59", "2027-03-01 2027-03-02T08:00:00 2027-03-01T23:00:00"},
-		"late, just passed":             {calendar.Within{Of: at(23), Window: night.Window()}, "2027-03-02T08:00:00", "2027-03-02 2027-03-03T08:00:00 2027-03-02T23:00:00"},
-		"late, on its own day":          {calendar.Within{Of: at(23), Window: night.Window(), KeepDay: true}, "2027-03-01T07:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T23:00:00"},
-		"late, on its own day, passed":  {calendar.Within{Of: at(23), Window: night.Window(), KeepDay: true}, "2027-03-01T08:00:00", "2027-03-02 2027-03-02T08:00:00 2027-03-02T23:00:00"},
-		"over noon":                     {calendar.Within{Of: at(13), Window: noon.Window()}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
-		"over noon, on its own day":     {calendar.Within{Of: at(13), Window: noon.Window(), KeepDay: true}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
+		"by day":                        {calendar.Within{Of: at(9), Window: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T09:00:00"},
+		"early":                         {calendar.Within{Of: at(6), Window: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T06:00:00"},
+		"as they begin":                 {calendar.Within{Of: at(22), Window: night}, "2027-03-01T12:00:00", "2027-03-01 2027-03-02T08:00:00 2027-03-01T22:00:00"},
+		"as they end":                   {calendar.Within{Of: at(8), Window: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00"},
+		"late, already on its way":      {calendar.Within{Of: at(23), Window: night}, "2027-03-02T07:59:59", "2027-03-01 2027-03-02T08:00:00 2027-03-01T23:00:00"},
+		"late, just passed":             {calendar.Within{Of: at(23), Window: night}, "2027-03-02T08:00:00", "2027-03-02 2027-03-03T08:00:00 2027-03-02T23:00:00"},
+		"late, on its own day":          {calendar.Within{Of: at(23), Window: night, KeepDay: true}, "2027-03-01T07:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T23:00:00"},
+		"late, on its own day, passed":  {calendar.Within{Of: at(23), Window: night, KeepDay: true}, "2027-03-01T08:00:00", "2027-03-02 2027-03-02T08:00:00 2027-03-02T23:00:00"},
+		"over noon":                     {calendar.Within{Of: at(13), Window: noon}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
+		"over noon, on its own day":     {calendar.Within{Of: at(13), Window: noon, KeepDay: true}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
 		"no quiet hours":                {calendar.Within{Of: at(23)}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T23:00:00"},
-		"many, one there by itself":     {calendar.Within{Of: hourly, Window: night.Window()}, "2027-03-01T21:30:00", "2027-03-02T08:00:00 2027-03-02T08:00:00"},
-		"and only that":                 {calendar.Within{Of: hourly, Window: night.Window()}, "2027-03-02T08:00:00", "2027-03-02T09:00:00 2027-03-02T09:00:00"},
-		"the first of many":             {calendar.Within{Of: rrule(t, "FREQ=HOURLY;INTERVAL=5", "2027-03-01T11:00:00"), Window: night.Window()}, "2027-03-01T21:30:00", "2027-03-02T02:00:00 2027-03-02T08:00:00 2027-03-02T02:00:00"},
-		"of a leap day":                 {calendar.Within{Of: leap, Window: night.Window()}, "2027-01-01T00:00:00", "2027 2027-03-01T08:00:00 2027-02-28T23:00:00"},
-		"of what is outside of another": {calendar.Within{Of: calendar.Within{Of: at(13), Window: noon.Window()}, Window: calendar.QuietHours{From: calendar.Clock{Hour: 14}, Until: calendar.Clock{Hour: 15}}.Window()}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T15:00:00 2027-03-01T13:00:00"},
-		"the first day of all":          {calendar.Within{Of: at(6), Window: night.Window()}, "", "0001-01-01 0001-01-01T08:00:00 0001-01-01T06:00:00"},
-		"none beyond the last day":      {calendar.Within{Of: at(23), Window: night.Window()}, "9999-12-31T08:00:00", ""},
+		"many, one there by itself":     {calendar.Within{Of: hourly, Window: night}, "2027-03-01T21:30:00", "2027-03-02T08:00:00 2027-03-02T08:00:00"},
+		"and only that":                 {calendar.Within{Of: hourly, Window: night}, "2027-03-02T08:00:00", "2027-03-02T09:00:00 2027-03-02T09:00:00"},
+		"the first of many":             {calendar.Within{Of: rrule(t, "FREQ=HOURLY;INTERVAL=5", "2027-03-01T11:00:00"), Window: night}, "2027-03-01T21:30:00", "2027-03-02T02:00:00 2027-03-02T08:00:00 2027-03-02T02:00:00"},
+		"of a leap day":                 {calendar.Within{Of: leap, Window: night}, "2027-01-01T00:00:00", "2027 2027-03-01T08:00:00 2027-02-28T23:00:00"},
+		"of what is outside of another": {calendar.Within{Of: calendar.Within{Of: at(13), Window: noon}, Window: calendartest.Quiet("14:00-15:00")}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T15:00:00 2027-03-01T13:00:00"},
+		"the first day of all":          {calendar.Within{Of: at(6), Window: night}, "", "0001-01-01 0001-01-01T08:00:00 0001-01-01T06:00:00"},
+		"none beyond the last day":      {calendar.Within{Of: at(23), Window: night}, "9999-12-31T08:00:00", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestWithinSaysWhyItMoved(t *testing.T) {
 	t.Parallel()
 
 	of := calendar.Offset{Of: calendar.Monthly{Day: 15, At: calendar.Clock{Hour: 9}}, Days: -1, At: calendar.Clock{Hour: 1}}
-	early := calendar.QuietHours{Until: calendar.Clock{Hour: 2, Minute: 30}}
-	o, err := calendar.Next(calendar.Within{Of: of, Window: early.Window()}, zone(t, "America/New_York"), calendar.Policies{}, instant(t, "2027-03-01T00:00:00Z"))
+	early := calendartest.Quiet("00:00-02:30")
+	o, err := calendar.Next(calendar.Within{Of: of, Window: early}, zone(t, "America/New_York"), calendar.Policies{}, instant(t, "2027-03-01T00:00:00Z"))
 	require.NoError(t, err)
 	require.Equal(t, "1 day before 15 March; moved from 01:00 to 03:00 because of quiet hours", o.Reason())
 }
@@ -155,16 +155,15 @@ func TestWithinRefusesWhatItCannotMove(t *testing.T) {
 	t.Parallel()
 
 	for _, o := range []calendar.Within{
-		{}, {Of: calendar.Daily{}, Window: calendar.QuietHours{From: calendar.Clock{Hour: 25}}.Window()}, {Of: calendar.Daily{}, Window: calendar.QuietHours{Until: calendar.Clock{Minute: 60}}.Window()},
-		{Of: calendar.Within{}}, {Of: calendar.Daily{}, Convention: "sideways"},
+		{}, {Of: calendar.Within{}}, {Of: calendar.Daily{}, Convention: "sideways"},
 	} {
 		_, err := o.After(calendar.WallTime{}, calendar.Policies{})
 		require.ErrorIs(t, err, calendar.ErrInvalidRecurrence)
 	}
-	_, err := calendar.Within{Window: calendar.QuietHours{From: calendar.Clock{Hour: 25}, Until: calendar.Clock{Hour: 26}}.Window()}.After(calendar.WallTime{}, calendar.Policies{})
+	_, err := calendar.Within{Convention: "sideways"}.After(calendar.WallTime{}, calendar.Policies{})
 	var invalid *calendar.InvalidRecurrenceError
 	require.True(t, errors.As(err, &invalid))
-	require.Len(t, invalid.Problems, 3)
+	require.Len(t, invalid.Problems, 2)
 }
 
 // Beside any change of clocks: no slot is in the quiet hours, they come in order, each has the key of
@@ -181,8 +180,9 @@ func TestWithinKeepsOrderAndKeys(t *testing.T) {
 		}
 		w, days := s.DrawWall(t, "wall time"), rapid.IntRange(1, 3).Draw(t, "every so many days")
 		daily := calendar.Daily{At: clock("at"), Every: days, From: w.Date}
-		quiet := calendar.QuietHours{From: clock("from"), Until: clock("until")}
-		o := calendar.Within{Of: daily, Window: quiet.Window(), KeepDay: rapid.Bool().Draw(t, "keep day")}
+		from, until := clock("from"), clock("until")
+		quiet := calendartest.Quiet(from.String() + "-" + until.String())
+		o := calendar.Within{Of: daily, Window: quiet, KeepDay: rapid.Bool().Draw(t, "keep day")}
 
 		start := calendar.WallTimeOf(w.Labelled().AddDate(0, 0, -3))
 		last, key := start, ""
@@ -200,12 +200,12 @@ func TestWithinKeepsOrderAndKeys(t *testing.T) {
 			if o.KeepDay {
 				require.Equal(t, of.Date, slot.Wall.Date)
 			}
-			if quiet.From != quiet.Until {
-				inside := !slot.Wall.Clock.Before(quiet.From) && slot.Wall.Clock.Before(quiet.Until)
-				if quiet.Until.Before(quiet.From) {
-					inside = !slot.Wall.Clock.Before(quiet.From) || slot.Wall.Clock.Before(quiet.Until)
+			if from != until {
+				inside := !slot.Wall.Clock.Before(from) && slot.Wall.Clock.Before(until)
+				if until.Before(from) {
+					inside = !slot.Wall.Clock.Before(from) || slot.Wall.Clock.Before(until)
 				}
-				require.False(t, inside, "%s is within %v", slot.Wall, quiet)
+				require.False(t, inside, "%s is not within %v", slot.Wall, quiet)
 			}
 			middle := calendar.WallTimeOf(last.Labelled().Add(slot.Wall.Labelled().Sub(last.Labelled()) / 2).Truncate(time.Second))
 			again, err := o.After(middle, calendar.Policies{})

@@ -42,16 +42,17 @@ type Slot struct {
 	Announces WallTime
 	// Move is how a [Within] moved the slot.
 	Move Move
-	// Consulted says which work calendars decided where the slot is.
+	// Consulted says which calendars decided where the slot is.
 	Consulted Consulted
+
+	open int // for how many seconds of the wall the interval of a Within still lasts; 0 without one
 }
 
-// keepingNominal returns a slot that is about to be moved, with the wall time from before the first move.
-func (s Slot) keepingNominal() Slot {
+// keepNominal keeps the wall time from before the first move of a slot that is about to be moved.
+func (s *Slot) keepNominal() {
 	if s.Nominal == (WallTime{}) {
 		s.Nominal = s.Wall
 	}
-	return s
 }
 
 // Occurrence is a wall time that a recurrence yields, in a zone and by policies. If [Next] returned
@@ -81,7 +82,7 @@ type Occurrence struct {
 	Announces WallTime
 	// Move is how a [Within] moved the occurrence.
 	Move Move
-	// Consulted says which work calendars decided where the occurrence is.
+	// Consulted says which calendars decided where the occurrence is.
 	Consulted Consulted
 
 	answer // has the field Resolution
@@ -95,6 +96,7 @@ type answer struct {
 	Resolution Resolution
 
 	resolved question // what Resolution is the answer to
+	open     int      // as in Slot
 }
 
 // question is what a resolution answers.
@@ -113,6 +115,17 @@ func (o Occurrence) Resolve() (Resolution, error) {
 		return o.Resolution, nil
 	}
 	return o.Zone.Resolve(o.Wall, o.Policies)
+}
+
+// OpenFor returns for how long the interval of a [Window] stays open after the occurrence, if a [Within]
+// keeps the occurrence in one. Without a window, the interval is a working day. OpenFor reports false for
+// all other occurrences, and if Wall, Zone or Policies were changed since [Next] found the occurrence.
+func (o Occurrence) OpenFor() (time.Duration, bool) {
+	if o.open == 0 || o.resolved != o.question() {
+		return 0, false
+	}
+	closing, err := o.Zone.resolve(wallAt(dayNumber(o.Wall.Date), o.Wall.Clock.seconds()+o.open), Policies{Gap: GapBoundary})
+	return max(0, closing.Instant.Sub(o.Resolution.Instant)), err == nil
 }
 
 // maxSlots bounds how many slots Next passes over. It needs a handful, for it jumps over what a
@@ -218,7 +231,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 		next := Occurrence{
 			Key: slot.Key, Unit: slot.Unit, Nominal: slot.Nominal, Wall: w, Zone: z, Policies: p,
 			Named: slot.Named, DayReason: slot.DayReason,
-			Announces: slot.Announces, Move: slot.Move, Consulted: slot.Consulted.since(shown.Date),
+			Announces: slot.Announces, Move: slot.Move, Consulted: slot.Consulted.Since(shown.Date),
 		}
 		if next.Resolution, err = z.resolve(w, p); err != nil {
 			if gone, ok := errors.AsType[*WallTimeError](err); ok && !gone.Rejected {
@@ -230,7 +243,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 		if !next.Resolution.inCalendar() {
 			return Occurrence{}, fmt.Errorf("%w: the next wall time %s", ErrNoOccurrence, next.Resolution.beyond(w, z))
 		}
-		next.resolved = next.question()
+		next.resolved, next.open = next.question(), slot.open
 		switch change := next.Resolution.Change; {
 		case next.Resolution.Instant.After(after) && next.Resolution.Moved > 0 && givesWay(r, next):
 			w = justBefore(change.To()) // so do all that follow it in the gap

@@ -192,9 +192,9 @@ func (p *ruleParser) yearlyBy(start WallTime, every int) Recurrence {
 func (p *ruleParser) within(rule Recurrence, first Date) Recurrence {
 	w := Within{Of: rule, WorkDays: p.WorkDays, Convention: Convention(strings.ToLower(p.Convention))}
 	if p.Quiet != "" {
-		quiet, err := ParseQuietHours(p.Quiet)
+		var err error
+		w.Window, err = ParseQuietHours(p.Quiet)
 		p.wrong("quiet", err)
-		w.Window = quiet.Window()
 	}
 	if p.Hours != "" {
 		hours, err := ParseWindow(p.Hours)

@@ -69,10 +69,7 @@ func ExampleRuleText_Parse() {
 }
 
 func ExampleParseQuietHours() {
-	quiet, err := calendar.ParseQuietHours("22:00-08:00")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(quiet.From, quiet.Until)
-	// Output: 22:00:00 08:00:00
+	window, err := calendar.ParseQuietHours("22:00-08:00")
+	fmt.Println(window, err)
+	// Output: Mo-Su 08:00-22:00 <nil>
 }

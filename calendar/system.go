@@ -123,6 +123,18 @@ func (m Missing) or(other Missing) Missing {
 	return m
 }
 
+// Check returns an [*InputError] if a policy of m is neither empty nor one of those defined here.
+func (m Missing) Check() error {
+	var bad []InputProblem
+	for _, problem := range m.problems() {
+		bad = append(bad, InputProblem{"missing", problem})
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &InputError{bad}
+}
+
 // problems says, as clauses, which policies of m are none of those defined here.
 func (m Missing) problems() []string {
 	var bad []string

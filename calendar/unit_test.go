@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 // The unit of a key is that of the rule, whatever contains the rule, and so is the nominal
 // wall time.
 func TestSlotsHaveTheUnitOfTheirRule(t *testing.T) {
 	t.Parallel()
-	nine, eight := calendar.Clock{Hour: 9}, calendar.Clock{Hour: 8}
+	nine := calendar.Clock{Hour: 9}
 	begin := wall(t, "2027-01-01T09:00:00")
 	rrule := func(text string) calendar.Recurrence {
 		r, err := calendar.ParseRRule(text, begin)
@@ -52,11 +53,11 @@ func TestSlotsHaveTheUnitOfTheirRule(t *testing.T) {
 		if err != nil || plain.Unit != tt.unit || plain.Nominal != (calendar.WallTime{}) {
 			t.Errorf("%s: %+v, %v; want unit %q", name, plain, err, tt.unit)
 		}
-		quiet := calendar.QuietHours{From: calendar.Clock{Hour: 10}, Until: eight}
+		quiet := calendartest.Quiet("10:00-08:00")
 		for _, r := range []calendar.Recurrence{
 			calendar.Offset{Of: tt.rule, Days: 3, At: nine},
-			calendar.Within{Of: calendar.Offset{Of: tt.rule, Days: 3, At: calendar.Clock{Hour: 3}}, Window: quiet.Window()},
-			calendar.Offset{Of: calendar.Within{Of: tt.rule, Window: calendar.QuietHours{From: eight, Until: calendar.Clock{Hour: 23, Minute: 59}}.Window()}, Days: 3, At: nine},
+			calendar.Within{Of: calendar.Offset{Of: tt.rule, Days: 3, At: calendar.Clock{Hour: 3}}, Window: quiet},
+			calendar.Offset{Of: calendar.Within{Of: tt.rule, Window: calendartest.Quiet("08:00-23:59")}, Days: 3, At: nine},
 		} {
 			slot, err := r.After(wall(t, "2027-01-03T12:00:00"), calendar.Policies{})
 			if err != nil || slot.Unit != tt.unit || slot.Key != plain.Key || slot.Nominal != plain.Wall {

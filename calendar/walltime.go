@@ -109,6 +109,24 @@ func (d Date) String() string {
 	return string(text)
 }
 
+// MarshalText returns d in the form "2006-01-02". The zero Date is "".
+func (d Date) MarshalText() ([]byte, error) {
+	if d == (Date{}) {
+		return []byte{}, nil
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes, as [ParseDate] does.
+func (d *Date) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*d = Date{}
+		return nil
+	}
+	*d, err = ParseDate(string(text))
+	return err
+}
+
 // Clock is a reading of a 24-hour clock. Clocks are comparable with ==. The zero Clock is midnight.
 type Clock struct {
 	Hour   int // 0 to 23

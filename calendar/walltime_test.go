@@ -2,6 +2,8 @@ package calendar_test
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -243,5 +245,20 @@ func TestDateStringPadsEachPart(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A date that is not known keeps a value with dates in it readable.
+func TestDatesAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, date := range []calendar.Date{{}, {Year: 2026, Month: time.December, Day: 30}} {
+		text, err := json.Marshal(date)
+		read := calendar.Date{Year: 1}
+		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil || read != date {
+			t.Errorf("%v is written as %s, and read as %v: %v", date, text, read, err)
+		}
+	}
+	if err := json.Unmarshal([]byte(`"2026-02-30"`), new(calendar.Date)); err == nil {
+		t.Error("30 February is read")
 	}
 }

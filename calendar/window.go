@@ -9,8 +9,7 @@ import (
 )
 
 // Window is a part of the week, such as Monday to Friday from 9 to 18 and Saturday from 10 to 14.
-// Make it with [NewWindow] or [ParseWindow], or take that of [QuietHours]. The zero Window is the
-// whole week.
+// Make it with [NewWindow], [ParseWindow] or [ParseQuietHours]. The zero Window is the whole week.
 //
 // Each of its intervals belongs to the day on which it begins. One that begins on Friday at 22:00
 // and ends at 02:00 is Friday's, also at 01:00 on Saturday. So a holiday closes what begins on it,
@@ -21,8 +20,7 @@ type Window struct{ of *window } // nil for the whole week
 type window struct {
 	week     week
 	holidays *WorkCalendar // on whose holidays nothing begins, or nil
-	quiet    bool          // it is the rest of QuietHours
-	problems []string      // why it cannot be used
+	quiet    bool          // it is the rest of quiet hours
 }
 
 // week is the intervals that begin on each day from Monday on, in order and apart.
@@ -114,6 +112,9 @@ func (w Window) ClosedOnHolidays(c *WorkCalendar) Window {
 	return Window{&closed}
 }
 
+// Holidays returns the work calendar on whose holidays w is closed, or nil.
+func (w Window) Holidays() *WorkCalendar { return w.schedule().holidays }
+
 // wholeWeek has the intervals of the zero Window.
 var wholeWeek = week{wholeDay, wholeDay, wholeDay, wholeDay, wholeDay, wholeDay, wholeDay}
 
@@ -135,7 +136,9 @@ func (w Window) Next(z Timezone, now time.Time) (opens, closes time.Time, ok boo
 	if opens, ok = w.turn(z, now, true); !ok {
 		return now, time.Time{}, false
 	}
-	closes, _ = w.turn(z, opens, false)
+	if w.of != nil {
+		closes, _ = w.turn(z, opens, false)
+	}
 	return opens, closes, true
 }
 

@@ -3,6 +3,8 @@ package calendar
 import (
 	"fmt"
 	"strings"
+
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 // ParseWindow reads a window such as "Mo-Fr 09:00-18:00; Sa 10:00-14:00", a part of the form that
@@ -42,6 +44,21 @@ func ParseWindow(text string) (Window, error) {
 	}
 	bad.refuse("window", "has no hours: it never opens")
 	return Window{}, bad.err()
+}
+
+// ParseQuietHours returns the window outside of the quiet hours of each day. They have the form
+// HH:MM-HH:MM, with or without seconds, such as 22:00-08:00, and can include midnight. The times must
+// differ. The error is a [*FormatError].
+func ParseQuietHours(s string) (Window, error) {
+	first, last, _ := strings.Cut(s, "-")
+	from, err := ParseClock(first)
+	until, failed := ParseClock(last)
+	if err != nil || failed != nil || from == until {
+		return Window{}, &FormatError{excerpt.Of(s, maxQuoted), "is not two different times of day, such as 22:00-08:00"}
+	}
+	w := &window{quiet: true}
+	w.add(everyDay, spanOf(until, from))
+	return Window{w}, nil
 }
 
 // read reads a rule, and returns as a clause what is wrong with it.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 func TestParseWindow(t *testing.T) {
@@ -43,9 +44,9 @@ func TestParseWindow(t *testing.T) {
 		require.Equal(t, want, again.String())
 	}
 	require.Equal(t, "Mo-Su 00:00-00:00", calendar.Window{}.String())
-	require.Equal(t, "Mo-Su 08:00-22:00", calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}.Window().String())
-	require.Equal(t, "Mo-Su 14:00-12:00", calendar.QuietHours{From: calendar.Clock{Hour: 12}, Until: calendar.Clock{Hour: 14}}.Window().String())
-	require.Equal(t, calendar.Window{}, calendar.QuietHours{From: calendar.Clock{Hour: 8}, Until: calendar.Clock{Hour: 8}}.Window())
+	require.Equal(t, "Mo-Su 08:00-22:00", calendartest.Quiet("22:00-08:00").String())
+	require.Equal(t, "Mo-Su 14:00-12:00", calendartest.Quiet("12:00-14:00").String())
+	require.Equal(t, calendar.Window{}, calendartest.Quiet("08:00-08:00"))
 }
 
 func TestWindowsNameEveryProblem(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 //     day instead under KeepDay, and where the Convention does not let it go to that day:
 //     [Preceding], [ModifiedPreceding], and [ModifiedFollowing] at the end of a month.
 //
-// So with WorkDays alone, a slot keeps its time of day, and a slot in [QuietHours] goes to their end.
+// So with WorkDays alone, a slot keeps its time of day, and with the window of [ParseQuietHours], a
+// slot in the quiet hours goes to their end.
 // In a zone whose clocks skip an opening, [Next] finds the end of the gap, if the window is open
 // then. A slot that is in the window, and that clocks skip, follows the gap policy.
 //
@@ -64,20 +65,22 @@ func (o Within) After(w WallTime, p Policies) (Slot, error) {
 	}
 	m := mover{Within: o, schedule: o.schedule(), policies: p, after: w}
 	for at := m.begin(w); m.leftOut < maxLeftOut; {
-		slot := m.own
-		if at != m.pass || slot.Wall == (WallTime{}) {
-			var err error
-			if slot, err = o.Of.After(at, p); err != nil {
-				return Slot{}, err
-			}
+		var slot Slot
+		if at == m.pass && m.own.Wall != (WallTime{}) {
+			slot = m.own
+		} else if next, err := o.Of.After(at, p); err == nil {
+			slot = next
+		} else {
+			return Slot{}, err
 		}
 		if !at.Before(slot.Wall) {
 			break // a rule of the host's that does not get ahead
 		}
-		if moved, ok := m.move(slot); ok {
-			return moved, nil
+		from := slot.Wall
+		if m.move(&slot) {
+			return slot, nil
 		}
-		at = laterOf(slot.Wall, m.pass)
+		at = laterOf(from, m.pass)
 	}
 	return Slot{}, noOccurrence(w)
 }
@@ -95,7 +98,7 @@ func (o Within) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 				yield(Slot{}, err)
 				return
 			}
-			if moved, ok := m.move(slot); ok && !yield(moved, nil) {
+			if m.move(&slot) && !yield(slot, nil) {
 				return
 			}
 			if m.leftOut == maxLeftOut {
@@ -120,11 +123,8 @@ func (o Within) check() error {
 	if !o.Convention.valid() {
 		problems = append(problems, fmt.Sprintf("%s is no convention", quoted(string(o.Convention))))
 	}
-	if w := o.Window.of; w != nil {
-		problems = append(problems, w.problems...)
-		if o.WorkDays != nil && w.days()&o.WorkDays.anyWeek() == 0 {
-			problems = append(problems, "the window never opens on a working day of the week")
-		}
+	if w := o.Window.of; w != nil && o.WorkDays != nil && w.days()&o.WorkDays.anyWeek() == 0 {
+		problems = append(problems, "the window never opens on a working day of the week")
 	}
 	return invalidRecurrence("within", problems)
 }
@@ -189,15 +189,16 @@ func (m *mover) begin(w WallTime) WallTime {
 	return beginOf(eve)
 }
 
-// move returns a slot where it belongs, and whether it is one after the wall time in question.
-func (m *mover) move(slot Slot) (Slot, bool) {
+// move moves a slot to where it belongs, and reports whether that is after the wall time in question.
+func (m *mover) move(slot *Slot) bool {
 	to, ok := m.place(slot.Wall)
-	if !ok || !m.keep(slot, &to) || !m.after.Before(to.wall) {
+	if !ok || !m.keep(slot.Wall, &to) || !m.after.Before(to.wall) {
 		m.leftOut++
-		return Slot{}, false
+		return false
 	}
 	m.leftOut = 0
-	return m.moved(slot, to), true
+	m.moved(slot, &to)
+	return true
 }
 
 // beginOf returns a wall time before every one of a day, and after every one of the day before.
@@ -272,8 +273,8 @@ func (m *mover) shown(opening WallTime) WallTime {
 	return end
 }
 
-// keep reports whether a slot has its place to itself. Under Each, it moves t to the next free second.
-func (m *mover) keep(slot Slot, t *target) bool {
+// keep reports whether a slot of a wall time has its place to itself. Under Each, it moves t to the next free second.
+func (m *mover) keep(from WallTime, t *target) bool {
 	free := m.last.Before(t.wall)
 	switch {
 	case m.Each && !free && m.last.Date == t.wall.Date:
@@ -281,8 +282,8 @@ func (m *mover) keep(slot Slot, t *target) bool {
 		free = m.last.Date == t.wall.Date
 	case m.Each:
 	case t.dayOff:
-		free = !m.givesWay(slot, *t) && free
-	case t.wall != slot.Wall:
+		free = !m.givesWay(dayNumber(from.Date), t.day) && free
+	case t.wall != from:
 		free = free && !m.has(t.wall)
 	}
 	if free = free && t.wall.Valid(); free {
@@ -293,21 +294,21 @@ func (m *mover) keep(slot Slot, t *target) bool {
 
 // givesWay reports whether a day to which a slot moves from a day off has a slot of its own, or
 // one from an earlier day off.
-func (m *mover) givesWay(slot Slot, t target) bool {
-	from := dayNumber(slot.Wall.Date)
-	if m.filled == t.day && m.filledBy != 0 {
+func (m *mover) givesWay(from, to int) bool {
+	if m.filled == to && m.filledBy != 0 {
 		return m.taken || m.filledBy != from
 	}
-	m.filled, m.filledBy = t.day, from
-	own, err := m.Of.After(beginOf(t.day), m.policies)
+	m.filled, m.filledBy = to, from
+	before := beginOf(to)
+	own, err := m.Of.After(before, m.policies)
 	m.taken = false
-	if err == nil && own.Wall.Date == dateOf(t.day) {
+	if err == nil && own.Wall.Date == dateOf(to) {
 		at, ok := m.place(own.Wall)
-		m.taken = ok && at.day == t.day
+		m.taken = ok && at.day == to
 	}
 	switch {
-	case m.taken && t.day > from:
-		m.pass, m.own = beginOf(t.day), own // all days off between move there too
+	case m.taken && to > from:
+		m.pass, m.own = before, own // all days off between move there too
 	case m.taken && m.Convention == Preceding:
 		next, _ := m.openDay(from, 1)
 		m.pass, m.own = beginOf(next), Slot{}
@@ -321,25 +322,32 @@ func (m *mover) has(w WallTime) bool {
 	return err == nil && own.Wall == w
 }
 
-// moved returns a slot at its target.
-func (m *mover) moved(slot Slot, t target) Slot {
+// moved moves a slot to its target.
+func (m *mover) moved(slot *Slot, t *target) {
 	if m.work != nil {
 		slot.Consulted = slot.Consulted.and(m.work.consulted(t.low, t.high))
 	}
 	if m.holidays != nil {
 		slot.Consulted = slot.Consulted.and(m.holidays.consulted(t.low, t.high))
 	}
-	if t.wall == slot.Wall {
-		return slot
+	open := 0
+	if m.work != nil || m.Window.of != nil {
+		open = m.end(dayNumber(t.wall.Date), t.wall.Clock.seconds())
 	}
-	slot = slot.keepingNominal()
+	if t.wall == slot.Wall {
+		if slot.open == 0 || open > 0 && open < slot.open {
+			slot.open = open
+		}
+		return
+	}
+	slot.open = open
+	slot.keepNominal()
 	slot.Move = slot.Move.moved(slot.Wall, t.wall, m.because(slot.Wall, t))
 	slot.Wall = t.wall
-	return slot
 }
 
 // because says because of what a slot moved from a wall time.
-func (m *mover) because(from WallTime, t target) string {
+func (m *mover) because(from WallTime, t *target) string {
 	day := dayNumber(from.Date)
 	switch {
 	case t.dayOff && m.work != nil && m.work.holiday(day):

@@ -289,7 +289,15 @@ func TestSlotsSayWhatWasConsulted(t *testing.T) {
 					require.Zero(t, c)
 					return "  "
 				}
-				text := fmt.Sprintf("%s %s %s", c.Calendars, c.From, c.Until)
+				again, err := calendar.ParseConsulted(c.String())
+				require.NoError(t, err)
+				require.Equal(t, c, again)
+				var names []string
+				for name, release := range c.Releases() {
+					require.NotEmpty(t, release)
+					names = append(names, name)
+				}
+				text := fmt.Sprintf("%s %s %s", strings.Join(names, ","), c.From, c.Until)
 				if c.Provisional {
 					text += " provisional"
 				}

@@ -16,6 +16,7 @@ import (
 // Its days past its end follow the week alone, because their holidays are not known yet.
 type WorkCalendar struct {
 	name, release string
+	stamp         string           // how a Consulted names it
 	weeks         []workWeek       // in order of their days
 	end           int              // the number of the last day whose holidays are known
 	first         int              // the number of the first day that has bits
@@ -132,7 +133,7 @@ func (o WorkCalendarOptions) checkDay(bad *inputProblems, field string, d NamedD
 
 // calendar returns the calendar of options without problems.
 func (o WorkCalendarOptions) calendar() *WorkCalendar {
-	c := &WorkCalendar{name: o.Name, release: o.Release, end: dayNumber(o.Until), listed: make(map[int]NamedDay)}
+	c := &WorkCalendar{name: o.Name, release: o.Release, stamp: stampOf(o.Name, o.Release), end: dayNumber(o.Until), listed: make(map[int]NamedDay)}
 	for _, w := range o.Weeks {
 		from := 0
 		if w.From != (Date{}) {

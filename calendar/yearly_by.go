@@ -156,7 +156,7 @@ func (r *dayOfYear) slot(year int) (Slot, error) {
 	if err != nil {
 		return Slot{}, err
 	}
-	slot := Slot{Key: strconv.Itoa(10_000 + year)[1:], Unit: UnitYear + Unit(":"+r.info.Name), Wall: WallTime{date, r.at}}
+	slot := Slot{Key: strconv.Itoa(10_000 + year)[1:], Unit: UnitYear + Unit(":"+r.info.Name), Wall: WallTime{date, r.at}, Consulted: consultedBy(r.info, date)}
 	if r.told != "" && r.told != told(chosen.Day, month) {
 		slot.DayReason = r.told + " moved to " + told(chosen.Day, month)
 	}

@@ -289,8 +289,8 @@ func TestYearlyByKeepsItsReasonInOtherRules(t *testing.T) {
 	t.Parallel()
 
 	y := calendar.YearlyBy{System: lunar, Month: 8, Leap: true, Day: 7, At: calendar.Clock{Hour: 23}}
-	quiet := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
-	moved := calendar.Within{Of: calendar.Offset{Of: y, Days: -3, At: calendar.Clock{Hour: 23}}, Window: quiet.Window()}
+	quiet := calendartest.Quiet("22:00-08:00")
+	moved := calendar.Within{Of: calendar.Offset{Of: y, Days: -3, At: calendar.Clock{Hour: 23}}, Window: quiet}
 	next, err := calendar.Next(moved, zone(t, "UTC"), calendar.Policies{}, instant(t, "2028-06-01T00:00:00Z"))
 	if err != nil || next.Unit != "year:lunar" || next.Key != "2029" || next.DayReason != "7 Leap Moon 8 moved to 7 Moon 9" ||
 		!strings.HasSuffix(next.Reason(), "; 7 Leap Moon 8 moved to 7 Moon 9; moved from 23:00 to 08:00 because of quiet hours") {

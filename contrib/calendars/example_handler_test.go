@@ -1,10 +1,7 @@
 package calendars_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -12,76 +9,29 @@ import (
 	"github.com/almanac-go/almanac/contrib/calendars"
 )
 
-// kept is the birthday that a user keeps, as the attributes have it. The year can be left out.
-type kept struct{ Calendar, Birthday string }
-
-// read returns the calendar and the day. The calendar is nil for a user who keeps the date of birth.
-func (k *kept) read(u almanac.User) (s calendar.System, day calendar.SystemDate, err error) {
-	if err := json.Unmarshal(u.Attributes, k); err != nil || k.Calendar == "" {
-		return nil, day, err
+// Greet each user by the calendar of the date of birth.
+func Example_birthdays() {
+	if err := calendar.RegisterSystems(calendars.All()...); err != nil { // once, as the program starts
+		panic(err)
 	}
-	if s, err = calendars.Load(k.Calendar); err == nil {
-		day, err = calendar.ParseSystemDate(k.Birthday)
-	}
-	return s, day, err
-}
-
-// onBirthday is the rule of a user.
-func onBirthday(u almanac.User) (calendar.Recurrence, error) {
-	at := calendar.Clock{Hour: 9}
-	s, day, err := new(kept).read(u)
-	if s == nil && err == nil {
-		born := u.DateOfBirth.Date()
-		return calendar.Yearly{Month: born.Month, Day: born.Day, At: at}, nil
-	}
-	rule := calendar.YearlyBy{System: s, Month: day.Month, Leap: day.Leap, Day: day.Day, At: at}
-	if err == nil {
-		_, err = rule.After(calendar.WallTime{}, calendar.Policies{}) // whether any year has the day
-	}
-	if err != nil {
-		return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "attributes.birthday", Problem: err.Error()}}}
-	}
-	return rule, nil
-}
-
-// greeting has both dates, and the age in years of the user's calendar.
-func greeting(u almanac.User, o almanac.Occurrence) string {
-	text := "Happy birthday, " + u.FirstName
-	s, born, err := new(kept).read(u)
-	if s == nil || err != nil {
-		return text
-	}
-	if year, err := strconv.Atoi(o.Key); err == nil && born.Year > 0 {
-		text = fmt.Sprintf("%s, you are %d", text, year-born.Year)
-	}
-	today, err := s.Day(o.Wall.Date)
-	if err != nil {
-		return text
-	}
-	return fmt.Sprintf("%s: it is %s, %s", text, o.Wall.Date, today)
-}
-
-// A handler that greets each user by the calendar that the user keeps.
-func Example_handler() {
-	birthdays := almanac.Recurring{Type: "BIRTHDAY", Rule: onBirthday, Message: greeting}
 	now := time.Date(2026, time.November, 28, 12, 0, 0, 0, time.UTC)
-	for _, attributes := range []string{`{}`, `{"calendar": "hebrew", "birthday": "5774-05L-08"}`, `{"calendar": "chinese", "birthday": "08-05"}`, `{"calendar": "hebrew", "birthday": "02-31"}`} {
-		u, err := almanac.NewUser(almanac.Profile{
-			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "2014-02-08", Timezone: "Asia/Jerusalem", Attributes: json.RawMessage(attributes),
-		}, now)
+	for _, born := range []almanac.Profile{{DateOfBirth: "2014-02-08"}, {DateOfBirth: "5774-05L-08", Calendar: "hebrew"}, {DateOfBirth: "1987-06L-10", Calendar: "chinese"}, {DateOfBirth: "5774-02-31", Calendar: "hebrew"}} {
+		born.FirstName, born.LastName, born.Timezone = "Ada", "Lovelace", "Asia/Jerusalem"
+		u, err := almanac.NewUser(born, now)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		next, err := almanac.Birthday{}.Next(u, now)
 		if err != nil {
 			panic(err)
 		}
-		next, err := birthdays.Next(u, now)
-		if wrong := (*almanac.ValidationError)(nil); errors.As(err, &wrong) {
-			fmt.Println(wrong.Fields[0].Field, "is refused")
-			continue
-		}
-		fmt.Println(next.Unit, next.Key, greeting(u, almanac.Occurrence{Occurrence: next}), err)
+		age, _ := u.DateOfBirth.Age(next)
+		fmt.Println(next.Unit, next.Key, next.Wall.Date, next.SystemDayText(), age)
 	}
 	// Output:
-	// year 2027 Happy birthday, Ada <nil>
-	// year:hebrew 5787 Happy birthday, Ada, you are 13: it is 2027-02-15, 5787-05L-08 <nil>
-	// year:chinese 2027 Happy birthday, Ada: it is 2027-09-05, 2027-08-05 <nil>
-	// attributes.birthday is refused
+	// year 2027 2027-02-08  13
+	// year:hebrew 5787 2027-02-15 8 Adar I 5787 13
+	// year:chinese 2027 2027-07-13 10 Sixth Month 2027 40
+	// almanac: invalid input: dateOfBirth is no day of the calendar hebrew
 }

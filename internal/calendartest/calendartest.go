@@ -161,8 +161,8 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 	case "cron":
 		return drawCron(t)
 	case "within":
-		quiet := calendar.QuietHours{From: w.Clock, Until: s.DrawWall(t, "end of the quiet hours").Clock}
-		return calendar.Within{Of: drawCron(t), Window: quiet.Window(), KeepDay: rapid.Bool().Draw(t, "keep day")}
+		quiet := Quiet(w.Clock.String() + "-" + s.DrawWall(t, "end of the quiet hours").Clock.String())
+		return calendar.Within{Of: drawCron(t), Window: quiet, KeepDay: rapid.Bool().Draw(t, "keep day")}
 	}
 	l := Listed{w}
 	for range rapid.IntRange(0, 8).Draw(t, "others") {
@@ -240,4 +240,16 @@ func (s *Case) DrawBounds(t *rapid.T) calendar.Recurrence {
 		b.End = s.DrawWall(t, "end")
 	}
 	return b
+}
+
+// Quiet returns the window outside of quiet hours such as 22:00-08:00, and the whole week if both times are equal.
+func Quiet(hours string) calendar.Window {
+	if from, until, _ := strings.Cut(hours, "-"); from == until {
+		return calendar.Window{}
+	}
+	w, err := calendar.ParseQuietHours(hours)
+	if err != nil {
+		panic(err)
+	}
+	return w
 }

@@ -1,0 +1,73 @@
+package calendar_test
+
+import (
+	"testing"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
+)
+
+// named is a calendar with other facts.
+type named struct {
+	calendartest.Lunar
+	info calendar.SystemInfo
+}
+
+func (n named) Info() calendar.SystemInfo { return n.info }
+
+func TestRegisterSystemsRefusesAllOrNone(t *testing.T) {
+	t.Parallel()
+	good := lunar.Info()
+	with := func(change func(*calendar.SystemInfo)) calendar.System {
+		info := good
+		change(&info)
+		return named{info: info}
+	}
+	if err := calendar.RegisterSystems(lunar, lunar); err != nil {
+		t.Fatalf("the same calendar twice: %v", err)
+	}
+	err := calendar.RegisterSystems(with(func(i *calendar.SystemInfo) { i.Name = "never-known" }), nil,
+		with(func(i *calendar.SystemInfo) { i.Release = "2" }), with(func(i *calendar.SystemInfo) { i.Name = "Upper" }),
+		with(func(i *calendar.SystemInfo) { i.Name, i.First = "first", 0 }), with(func(i *calendar.SystemInfo) { i.Name, i.Missing.Day = "day", "" }))
+	const want = `calendar: calendar 1 is nil; calendar "lunar" has the name of another calendar, of release 1; ` +
+		`calendar "Upper" has a name that is not 1 to 40 lower-case letters, digits and hyphens; ` +
+		`calendar "first" has the years 0 to 2199, which are not within 1 to 9999; ` +
+		`calendar "day" does not say what is customary where a year lacks a month or a day`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	if s, err := calendar.LoadSystem("never-known"); err == nil {
+		t.Errorf("%v is registered, beside calendars that were refused", s)
+	}
+}
+
+func TestOccurrencesSayTheirDayByTheCalendarOfTheirUnit(t *testing.T) {
+	t.Parallel()
+	if err := calendar.RegisterSystems(lunar); err != nil {
+		t.Fatal(err)
+	}
+	leap := calendar.SystemDate{Year: 2028, Month: 5, Leap: true, Day: 7}
+	date, err := lunar.Date(leap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unit, want := range map[calendar.Unit]string{"year:lunar": "7 Leap Moon 5 2028", "day:lunar": "7 Leap Moon 5 2028", "year": "", "": "", "year:unheard-of": ""} {
+		o := calendar.Occurrence{Unit: unit, Wall: calendar.WallTime{Date: date}}
+		if got := o.SystemDayText(); got != want {
+			t.Errorf("%q: %q, want %q", unit, got, want)
+		}
+		if _, day, ok := o.SystemDay(); ok != (want != "") || ok && day != leap {
+			t.Errorf("%q: %s %v", unit, day, ok)
+		}
+	}
+	before := calendar.WallTime{Date: calendar.Date{Year: 1500, Month: 1, Day: 1}}
+	if text := (calendar.Occurrence{Unit: "year:lunar", Wall: before}).SystemDayText(); text != "" {
+		t.Errorf("a day that the calendar does not have: %s", text)
+	}
+	if text := (calendar.SystemDate{Month: 5, Leap: true, Day: 7}).In(lunar); text != "7 Leap Moon 5" {
+		t.Errorf("without a year: %s", text)
+	}
+	if text := (calendar.SystemDate{Month: 13, Day: 7}).In(lunar); text != "13-07" {
+		t.Errorf("no month: %s", text)
+	}
+}
