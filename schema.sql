@@ -44,6 +44,11 @@ CREATE TABLE :"schema".users (
     -- so the program checks that.
     date_of_birth date CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31'
         OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
+    -- A date of birth by another calendar, in place of date_of_birth: the name of the calendar, such as 'hebrew', and the day as it was
+    -- given, '5774-05L-08', or '05L-08' without its year. L marks a leap month. It is never converted: see docs/adr/0075-births.md. The
+    -- program checks that the calendar has the day.
+    birth_calendar text COLLATE "C" CHECK (birth_calendar ~ '^[a-z0-9-]{1,40}$'::text),
+    birth_day     text COLLATE "C" CHECK (birth_day ~ '^((?!0000)[0-9]{4}-)?(?!00)[0-9]{2}L?-(?!00)[0-9]{2}$'::text),
     -- The IANA name that was given, in the spelling of the zone database.
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     -- Where the zone comes from. A guess never replaces a declared zone: see docs/adr/0074-uncertain-zones.md.
@@ -68,6 +73,7 @@ CREATE TABLE :"schema".users (
     folded_name      text COLLATE "C" NOT NULL DEFAULT '', -- the full name
     folded_last_name text COLLATE "C" NOT NULL DEFAULT '',
     folded_email     text COLLATE "C",                     -- NULL if there is no address
+    CONSTRAINT users_birth_check CHECK ((birth_calendar IS NULL) = (birth_day IS NULL) AND (birth_day IS NULL OR date_of_birth IS NULL)),
     CONSTRAINT users_instants_check CHECK (least(created_at, updated_at, deleted_at) >= '0001-01-01 00:00:00+00'
         AND greatest(created_at, updated_at, deleted_at) < '10000-01-01 00:00:00+00')
 );
@@ -171,6 +177,9 @@ CREATE TABLE :"schema".queue (
     delayed_from timestamptz,
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
     lane         text COLLATE "C" NOT NULL DEFAULT '', -- as in series
+    -- The calendars that the rule looked up, and the first and the last day: 'DE-BY@2026-11-02 2026-11-28 2026-12-28'. NULL if none, as for
+    -- most events, and for events that were claimed. See docs/adr/0077-calendar-releases.md.
+    consulted    text COLLATE "C" CHECK (length(consulted) <= 450),
     CONSTRAINT queue_instants_check CHECK (least(available_at, delayed_from) >= '0001-01-01 00:00:00+00'
         AND greatest(available_at, delayed_from) < '10000-01-01 00:00:00+00')
 )
@@ -186,6 +195,9 @@ CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from 
 -- Finds the events that wait for another attempt after a failed one, by type. Only these events have an entry. See
 -- docs/adr/0066-retries.md.
 CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_id) WHERE retry_count IS NOT NULL;
+
+-- Finds the events that an older release of a calendar has planned. Only events of rules that look up calendars have an entry.
+CREATE INDEX queue_consulted ON :"schema".queue (event_type, consulted, event_id) WHERE consulted IS NOT NULL;
 
 -- The events that have ended: COMPLETED, FAILED or CANCELLED. A row is inserted once, never changed, and deleted by pruning.
 CREATE TABLE :"schema".history (
@@ -342,6 +354,19 @@ CREATE TABLE :"schema".zone_marks (
     version     text NOT NULL CHECK (length(version) <= 100)
 );
 
+-- The calendars that the rules of handlers look up, in the newest release that a program has had: work calendars, and calendars such as the
+-- Hebrew one, whose names begin with 'system:'. Programs may have different releases. See docs/adr/0077-calendar-releases.md.
+CREATE TABLE :"schema".calendars (
+    name    text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 60),
+    release text COLLATE "C" NOT NULL CHECK (length(release) <= 40), -- a date, and a counter behind a dot if the day has several releases
+    until   date NOT NULL CHECK (until BETWEEN '0001-01-01' AND '9999-12-31'), -- the last day that is known
+    since   integer NOT NULL CHECK (since BETWEEN 1 AND 9999), -- the first year of the arrays
+    hashes  bigint[] NOT NULL, -- of what the release says of the days of each year
+    changed text[] NOT NULL, -- the release in which each year changed last
+    releases text[] NOT NULL, -- those that were stored, the newest last, at most twenty: others were never compared
+    CONSTRAINT calendars_years_check CHECK (pg_catalog.cardinality(hashes) = pg_catalog.cardinality(changed))
+);
+
 -- The lanes that have limits, or are paused, or were. A lane is what shares a capacity, such as a receiver: events start and are in flight
 -- within its limits, over all processes. A type is a lane of the same name. Each claim reads this table, which is mostly empty, so that
 -- limits and pauses take effect at once. If processes were notified instead, one that misses the notification would go on. Only operators
@@ -445,7 +470,7 @@ ALTER TABLE :"schema".visits REPLICA IDENTITY FULL;
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
     name    text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) <= 50), -- 'quiet hours'
-    value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as '22:00:00-08:00:00'; empty for a program without the setting
+    value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as 'outside Mo-Su 08:00-22:00'; empty for a program without the setting
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT settings_since_check CHECK (since >= '0001-01-01 00:00:00+00' AND since < '10000-01-01 00:00:00+00')
@@ -520,7 +545,7 @@ SELECT q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::t
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane, q.consulted
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -532,7 +557,7 @@ SELECT held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSI
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin,
-    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane
+    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane, NULL::text AS consulted
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -547,7 +572,7 @@ SELECT h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_times
     h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version, NULL::timestamptz AS available_at,
     h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count, h.claim_count, h.crash_count, h.version,
     h.created_at, h.updated_at, h.origin_event, NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user,
-    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane
+    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane, NULL::text AS consulted
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -897,7 +922,8 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT v AS visit, v.ctid AS place
                 FROM visits v
-                WHERE v.scope = '' AND v.lane = t.lane AND v.event_type = ANY (open_types) AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
+                WHERE (v.scope = '') IS TRUE -- no index by scope, which would read the visits of all lanes
+                    AND v.lane = t.lane AND v.event_type = ANY (open_types) AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
                     AND (top.place IS NOT NULL OR NOT top.is_limited) AND (v.turn IS NULL OR next_lane.lane <> '')
                 LIMIT 1000
                 FOR UPDATE SKIP LOCKED
@@ -966,7 +992,7 @@ BEGIN
             FROM (
                 SELECT o AS visit, o.ctid AS place
                 FROM unnest(inner_names, inner_at, inner_rooms) AS i (name, at, room)
-                JOIN visits o ON o.scope = next_lane.lane AND o.lane = i.name AND o.event_type = ANY (inner_types) AND o.at >= i.at AND o.at <= visible
+                JOIN visits o ON (o.scope = next_lane.lane) IS TRUE AND o.lane = i.name AND o.event_type = ANY (inner_types) AND o.at >= i.at AND o.at <= visible
                 WHERE i.room IS NOT NULL
                 LIMIT 10000
                 FOR UPDATE OF o SKIP LOCKED
@@ -1011,7 +1037,7 @@ BEGIN
                         FROM queue q
                         WHERE q.event_type = r.event_type AND q.lane = CASE WHEN r.event_type = r.lane THEN '' ELSE r.lane END
                             AND q.available_at >= r.since AND q.available_at <= soon
-                            AND (q.available_at <= now() OR (SELECT s.claim_count FROM series s WHERE s.id = q.series_id) < 1)
+                            AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM series s WHERE s.id = q.series_id) < 1)
                         ORDER BY q.available_at, q.event_id
                         LIMIT r.share
                         FOR UPDATE SKIP LOCKED
@@ -1365,7 +1391,9 @@ BEGIN
             INSERT INTO outbox (kind, user_id, version, old_timezone, new_timezone)
             VALUES ('user_timezone_changed', NEW.id, NEW.version, OLD.timezone, NEW.timezone);
         END IF;
-        IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
+        IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth OR NEW.birth_calendar IS DISTINCT FROM OLD.birth_calendar
+            OR NEW.birth_day IS DISTINCT FROM OLD.birth_day
+        THEN
             INSERT INTO outbox (kind, user_id, version) VALUES ('user_birthday_changed', NEW.id, NEW.version);
         END IF;
         IF NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN
@@ -1442,6 +1470,7 @@ COMMENT ON TABLE :"schema".leases IS 'One row per claimed batch; the events that
 COMMENT ON TABLE :"schema".due_counts IS 'The number of due events in each quarter hour, by zone and type';
 COMMENT ON TABLE :"schema".due_changes IS 'Changes that are not folded into due_counts yet';
 COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
+COMMENT ON TABLE :"schema".calendars IS 'The releases of the calendars that stored events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
 COMMENT ON TABLE :"schema".lanes IS 'The lanes that have limits, or are or were paused';
 COMMENT ON TABLE :"schema".lane_states IS 'One row per lane that has limits, or whose receiver fails';
@@ -1464,7 +1493,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".lanes,
+    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
     :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,

@@ -156,9 +156,12 @@ func TestAClaimFromALaneCostsTheSameBesideAnOldTransaction(t *testing.T) {
 			for range claims / 10 {
 				claim()
 			}
+			// Most rows cannot be seen, so the tables look small: plans must not read all versions for that.
+			_, err = pool.Exec(t.Context(), "ANALYZE almanac.queue, almanac.visits, almanac.lane_states")
+			require.NoError(t, err)
 			then := cost()
 			t.Logf("%d blocks at first, %d after %d steps", first, then, claims/10)
-			require.LessOrEqual(t, then, first+first/2)
+			require.LessOrEqual(t, then, first+first/4)
 		})
 	}
 }
