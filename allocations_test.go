@@ -66,7 +66,7 @@ func (b *backlog) Settle(_ context.Context, settlements []almanac.Settlement) ([
 func TestAnEventAllocatesLittle(t *testing.T) {
 	h := almanac.Birthday{}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	born, err := almanac.ParseDateOfBirth("1990-03-15")
+	born, err := almanac.ParseDateOfBirth("1990-03-15", "")
 	require.NoError(t, err)
 	user := almanac.User{ID: uuid.New(), FirstName: "Ada", LastName: "Lovelace", DateOfBirth: born, Timezone: zone(t, "Europe/London"), Version: 1, CreatedAt: now}
 	o, err := h.Next(user, now.AddDate(-1, 0, 0))

@@ -64,7 +64,7 @@
 //
 // # What a host gives
 //
-//   - Users: a [Profile], changed by a [ProfileChange]; an [OptOut]; [calendar.QuietHours].
+//   - Users: a [Profile], changed by a [ProfileChange]; an [OptOut]; a window ([WithWindow]).
 //   - Handlers: [EventHandler], in a [Registry]; ready-made: [Birthday], [Anniversary], [Recurring],
 //     [OneOff], and [Reminder] with [Appointment]. Each returns an [Occurrence], and embeds an
 //     [Execution] with [RetryPolicy] and [CatchUp].
@@ -84,7 +84,8 @@
 //     ([And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready],
 //     [Overdue], [ForReason]).
 //   - Of a run: [Health] with [Failure]; [Missed], the events that a downtime delayed;
-//     [RunOnceResult]; [ReconcileResult] with [ZoneReport], for new zone rules.
+//     [RunOnceResult]; [ReconcileResult] with [ZoneReport] and [CalendarReport], for new zone
+//     rules and calendars.
 //   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
 //     [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
 //     [*SuccessorError], [*MaxRetriesExceededError],

@@ -28,7 +28,7 @@ var (
 	ErrNoDeliverer            = errors.New("almanac: no deliverer for this channel")
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event is no longer held")      // from Settle and Health.Err: the lease expired before the outcome was stored
 	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from CreateUser, Settle, edits and Backfill: try again later
-	ErrOptedOut               = errors.New("almanac: user has opted out")                           // from Requeue, Schedule and ScheduleAt
+	ErrOptedOut               = errors.New("almanac: user has opted out")                           // from Requeue, RunNow, Schedule and ScheduleAt
 	ErrSnoozed                = errors.New("almanac: snoozed")                                      // see Snooze
 	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
 	ErrNotOwed                = errors.New("almanac: not owed")                                     // see NotOwed

@@ -3,7 +3,6 @@ package almanac
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -69,9 +68,12 @@ type Event struct {
 	Wall          calendar.WallTime // the instant as clocks in Zone show it
 	// Nominal is the wall time of the occurrence before a wrapper of its rule or
 	// [Operator].RunNow moved it. The zero WallTime means that it is Wall.
-	Nominal        calendar.WallTime
-	Zone           string            // the IANA name of the zone in which Due was resolved
-	Policies       calendar.Policies // the policies by which Due was resolved
+	Nominal  calendar.WallTime
+	Zone     string            // the IANA name of the zone in which Due was resolved
+	Policies calendar.Policies // the policies by which Due was resolved
+	// Consulted says which calendars the rule looked up, and for which days. It is kept until the first claim
+	// of the event or [Operator].RunNow, and is zero from then on.
+	Consulted      calendar.Consulted `json:",omitzero"`
 	IdempotencyKey IdempotencyKey
 	Payload        json.RawMessage // the JSON value to deliver; frozen by the first claim
 	UserVersion    int             // the version of the user from which the event was planned
@@ -111,6 +113,7 @@ const (
 	maxOccurrenceKey = 100
 	maxKeyUnit       = 50
 	maxReasonBytes   = 1000
+	maxCalendars     = 400 // bytes, of the names and releases that an event has consulted
 )
 
 // Occurrence returns the occurrence from which e was planned, without the reasons of its
@@ -118,6 +121,7 @@ const (
 func (e Event) Occurrence() Occurrence {
 	return Occurrence{Series: e.Series, Occurrence: calendar.Occurrence{
 		Key: e.OccurrenceKey, Unit: e.KeyUnit, Nominal: e.Nominal, Wall: e.Wall, Zone: calendar.StoredTimezone(e.Zone), Policies: e.Policies,
+		Consulted: e.Consulted,
 	}}
 }
 
@@ -165,7 +169,7 @@ func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
 	if err != nil {
 		return fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
-	e.Series, e.OccurrenceKey, e.KeyUnit = o.Series, o.Key, o.Unit
+	e.Series, e.OccurrenceKey, e.KeyUnit, e.Consulted = o.Series, o.Key, o.Unit, o.Consulted
 	e.Wall, e.Zone, e.Policies = o.Wall, o.Zone.String(), o.Policies.WithDefaults()
 	e.Nominal = calendar.WallTime{}
 	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
@@ -175,7 +179,7 @@ func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
 	if namer := laneNamerOf(h); namer != nil {
 		e.Lane = laneOf(h, *u, *o)
 	}
-	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)
+	e.ReadyAt = e.spreadStart(spreadOver(o.Occurrence, givenExecution(h).Spread))
 	e.AvailableAt = firstAvailable(e)
 	stays := len(payload) > 0 && (bytes.Equal(payload, e.Payload) || jsonb.Respelled(payload, e.Payload))
 	if !stays {
@@ -183,6 +187,18 @@ func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
 	}
 	e.UserVersion = u.Version
 	return e.check(stays)
+}
+
+// spreadOver returns the part of a window in which an occurrence is spread: its start does not leave the
+// interval of the calendar.Window in which the occurrence is.
+func spreadOver(o calendar.Occurrence, window time.Duration) time.Duration {
+	if window == 0 {
+		return 0
+	}
+	if left, ok := o.OpenFor(); ok {
+		return min(window, left)
+	}
+	return window
 }
 
 // spreadStart returns the ReadyAt of an event whose type is spread over a window.
@@ -215,6 +231,9 @@ func (e *Event) check(payloadStays bool) error {
 	}
 	if e.KeyUnit != calendar.UnitText {
 		refuse("key unit", tokenProblem(string(e.KeyUnit), maxKeyUnit))
+	}
+	if len(e.Consulted.Calendars) > maxCalendars {
+		refuse("calendars", fmt.Sprintf("are more than have room in %d bytes", maxCalendars))
 	}
 	if !payloadStays {
 		refuse("payload", payloadProblem(e.Payload))
@@ -342,46 +361,7 @@ func (e Event) become(to Status) (Event, error) {
 	if !e.Status.CanBecome(to) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, to}
 	}
-	e.Status = to
+	e.Status, e.Consulted = to, calendar.Consulted{}
 	e.Version++
 	return e, nil
 }
-
-// CheckChange checks a change of a stored event. Every [Repository] must call it. The status must
-// take an allowed step, or stay PENDING. The identity of the event never changes, and its instant
-// and payload stay from the first claim on. In a change from PENDING to PENDING, the counters
-// cannot change, and of an event that was ever claimed only AvailableAt can.
-func CheckChange(from, to Event) error {
-	stays := from.Status == Pending && to.Status == Pending && from.ClaimCount == to.ClaimCount
-	rescheduled := stays && from.ClaimCount == 0
-	if !rescheduled && !(stays && from.sameTarget(to)) && !from.Status.CanBecome(to.Status) {
-		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
-	}
-	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
-		from.Series != to.Series || from.OccurrenceKey != to.OccurrenceKey || from.KeyUnit != to.KeyUnit || from.Origin != to.Origin {
-		return errIdentityChanged
-	}
-	if !rescheduled && !from.sameTarget(to) {
-		return errTargetChanged
-	}
-	if to.ClaimCount < from.ClaimCount || to.RetryCount < from.RetryCount || to.CrashCount < from.CrashCount {
-		return errCounterFell
-	}
-	return nil
-}
-
-// sameTarget reports whether two states of an event have the same instant and payload.
-func (e Event) sameTarget(other Event) bool {
-	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone && e.Lane == other.Lane &&
-		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
-}
-
-// sameJSON compares values instead of texts, because a database that stores JSON as jsonb
-// changes blanks, order and the notation of numbers.
-func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) || jsonb.Equal(a, b) }
-
-var (
-	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, occurrence key, origin and idempotency key")
-	errCounterFell     = errors.New("almanac: an event's counters never fall")
-	errTargetChanged   = errors.New("almanac: an event keeps its instant and its payload once it was claimed")
-)

@@ -1,7 +1,10 @@
 package almanac
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 // Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to 1,000 bytes. It
@@ -41,7 +45,7 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	next.AvailableAt = now
 	if e.ClaimCount == 0 {
 		next.Due = now.Truncate(time.Second)
-		next.AvailableAt, next.ReadyAt = next.Due, time.Time{}
+		next.AvailableAt, next.ReadyAt, next.Consulted = next.Due, time.Time{}, calendar.Consulted{}
 		next.Wall, next.Nominal = calendar.StoredTimezone(e.Zone).WallTime(next.Due), e.nominal()
 	} else if now.Before(e.FirstAvailable()) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its instant
@@ -156,3 +160,42 @@ func Principal(ctx context.Context) string {
 	name, _ := ctx.Value(principal{}).(string)
 	return name
 }
+
+// CheckChange checks a change of a stored event. Every [Repository] must call it. The status must
+// take an allowed step, or stay PENDING. The identity of the event never changes, and its instant
+// and payload stay from the first claim on. In a change from PENDING to PENDING, the counters
+// cannot change, and of an event that was ever claimed only AvailableAt can.
+func CheckChange(from, to Event) error {
+	stays := from.Status == Pending && to.Status == Pending && from.ClaimCount == to.ClaimCount
+	rescheduled := stays && from.ClaimCount == 0
+	if !rescheduled && !(stays && from.sameTarget(to)) && !from.Status.CanBecome(to.Status) {
+		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
+	}
+	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
+		from.Series != to.Series || from.OccurrenceKey != to.OccurrenceKey || from.KeyUnit != to.KeyUnit || from.Origin != to.Origin {
+		return errIdentityChanged
+	}
+	if !rescheduled && !from.sameTarget(to) {
+		return errTargetChanged
+	}
+	if to.ClaimCount < from.ClaimCount || to.RetryCount < from.RetryCount || to.CrashCount < from.CrashCount {
+		return errCounterFell
+	}
+	return nil
+}
+
+// sameTarget reports whether two states of an event have the same instant and payload.
+func (e Event) sameTarget(other Event) bool {
+	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone && e.Lane == other.Lane &&
+		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
+}
+
+// sameJSON compares values instead of texts, because a database that stores JSON as jsonb
+// changes blanks, order and the notation of numbers.
+func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) || jsonb.Equal(a, b) }
+
+var (
+	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, occurrence key, origin and idempotency key")
+	errCounterFell     = errors.New("almanac: an event's counters never fall")
+	errTargetChanged   = errors.New("almanac: an event keeps its instant and its payload once it was claimed")
+)

@@ -57,10 +57,10 @@ func ExampleDeleteOptions() {
 }
 
 func ExampleDateOfBirth() {
-	fmt.Println(must(almanac.ParseDateOfBirth("1990-12-10")))
-	_, err := almanac.ParseDateOfBirth("1899-12-31")
+	fmt.Println(must(almanac.ParseDateOfBirth("1990-12-10", "")))
+	_, err := almanac.ParseDateOfBirth("1899-12-31", "")
 	fmt.Println(err)
-	day := must(almanac.ParseDateOfBirth("--02-29"))
+	day := must(almanac.ParseDateOfBirth("--02-29", ""))
 	_, known := day.Year()
 	fmt.Println(day, known)
 	// Output:

@@ -196,9 +196,16 @@ type Execution struct {
 	// Spread is the length of a window that begins at the wall time. Each event becomes available at a
 	// fixed point of the window (see [Series.Spread]), so that not all users of a zone are due at once.
 	// Due, the wall time and the keys stay, and lateness counts from [Event.FirstAvailable]. It must be
-	// between 0 and 24 hours, and should be shorter than the time between two occurrences. Zero means no
-	// window. A changed Spread holds for events that are planned or moved from then on.
+	// between 0 and 24 hours, and should be shorter than the time between two occurrences. If a
+	// [calendar.Within] keeps the occurrence in an interval, the window ends with it at the latest (see
+	// [calendar.Occurrence.OpenFor]). Zero means no window. A changed Spread holds for events that are planned or moved from then on.
 	Spread time.Duration
+	// WorkCalendars and Systems are the calendars that the rules of the handler look up, for all users.
+	// [Scheduler].Reconcile then plans pending events again when the program has a newer release of one.
+	// Events whose rules look up another calendar are stored too, and stay as they were planned. All handlers
+	// of a registry that name a calendar have the same release of it. Empty means none.
+	WorkCalendars []*calendar.WorkCalendar
+	Systems       []calendar.System
 }
 
 // Settings returns x.
@@ -245,6 +252,7 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: fallback %q is not the type of another handler", eventType, excerpt.Of(to, maxEventType)))
 		}
 	}
+	errs = append(errs, checkCalendars(r)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

@@ -22,15 +22,20 @@ const TypeBirthday = "BIRTHDAY"
 //
 // The occurrence key is the year. By default, a user who was born on 29 February is
 // greeted on 28 February in common years. Policies can change that.
+//
+// A user whose date of birth is by another calendar is greeted by that calendar, and the key is a year of it.
+// Planning fails with a [*calendar.UnknownSystemError] if the program does not know the calendar (see
+// [calendar.RegisterSystems]).
 type Birthday struct {
 	Execution
 	// Type is the event type. Empty means TypeBirthday.
 	Type string
 	// At returns the time of day at which u is greeted. Nil means 09:00.
 	At func(u User) calendar.Clock
-	// Quiet returns the quiet hours of u. A time of day in them moves to their end, on the
-	// same day. Nil means none. [WithQuietHours] is for events that are late.
-	Quiet func(u User) calendar.QuietHours
+	// Window returns the window of u, such as that of [calendar.ParseQuietHours]. A time of day outside of it
+	// moves to an opening on the same day. If the window does not open on that day, the time moves to the next
+	// day on which it does. Nil means the whole week. [WithWindow] is for events that are late.
+	Window func(u User) calendar.Window
 	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
 	// Zero means on the day. A user who is created after the day of the announcement is not
 	// greeted that year. Use a handler with a Type of its own for each distance, because users
@@ -39,6 +44,9 @@ type Birthday struct {
 	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
 	// if Before is not zero.
 	Message func(u User) string
+	// Missing says when users of another calendar are greeted in a year that lacks the month or the
+	// day. An empty policy means what is customary in the calendar.
+	Missing calendar.Missing
 	// Policies say how birthdays on 29 February, and wall times that clocks skip or show
 	// twice, are resolved. The zero Policies mean the defaults.
 	Policies calendar.Policies
@@ -65,7 +73,9 @@ func hey(u User, rest string) string {
 func (b Birthday) EventType() string { return cmp.Or(b.Type, TypeBirthday) }
 
 // valid returns what NewRegistry refuses.
-func (b Birthday) validate() error { return errors.Join(checkBefore(b.Before), b.Policies.Check()) }
+func (b Birthday) validate() error {
+	return errors.Join(checkBefore(b.Before), b.Missing.Check(), b.Policies.Check())
+}
 
 // checkBefore returns an error for a number of days that no announcement can have.
 func checkBefore(days int) error {
@@ -84,29 +94,80 @@ func (b Birthday) Settings() Execution { return announcedInTime(b.Execution, b.B
 // announces it. The day of birth counts as a birthday. The error matches
 // [calendar.ErrNoOccurrence] if the user has no date of birth.
 func (b Birthday) Next(u User, after time.Time) (calendar.Occurrence, error) {
-	if u.DateOfBirth.IsZero() {
-		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no date of birth", calendar.ErrNoOccurrence, u.ID)
+	a, err := b.announcer(u)
+	if err != nil {
+		return calendar.Occurrence{}, fmt.Errorf("user %s: %w", u.ID, err)
 	}
-	return b.announcer(u).next(u.Timezone, after)
+	return a.next(u.Timezone, after)
 }
 
-func (b Birthday) announcer(u User) announcer {
-	born := u.DateOfBirth.Date()
-	return announcer{calendar.Yearly{Month: born.Month, Day: born.Day, At: nineOr(b.At, u)}, b.Before, quietOf(b.Quiet, u), b.Policies}
+func (b Birthday) announcer(u User) (announcer, error) {
+	at := nineOr(b.At, u)
+	birthdays, err := u.DateOfBirth.Birthdays(at, b.Missing)
+	return announcer{birthdays, at, b.Before, windowOf(b.Window, u), b.Policies}, err
 }
 
 // Payload returns {"message": …}. If Before is not zero, "date" is the birthday, and
-// "daysBefore" is Before.
+// "daysBefore" is how many days it is ahead: Before, unless the Window moved the announcement to another day.
+//
+// For a user of another calendar, "date" is always there. "calendar" is the name of the calendar, and
+// "calendarDate" the birthday by it, such as "5787-05L-08". "age" is the age in years of the calendar, if the year of
+// birth is known. The default message ends with both dates.
 func (b Birthday) Payload(u User, o Occurrence) (json.RawMessage, error) {
-	message := BirthdayMessage(u) + inDays(b.Before)
+	a, err := b.announcer(u)
+	if once := b.Before == 0 && errors.Is(err, calendar.ErrNoOccurrence); err != nil && !once { // at a time of the host's
+		return nil, fmt.Errorf("user %s: %w", u.ID, err)
+	}
+	announced, err := a.announced(o)
+	if err != nil {
+		return nil, err
+	}
+	message := BirthdayMessage(u) + inDays(announced.DaysBefore)
+	both, err := b.bothDates(u, a, o)
+	if err != nil {
+		return nil, err
+	}
+	if both != nil {
+		announced.Date = both.date.String()
+		message += both.text
+	}
 	if b.Message != nil {
 		message = b.Message(u)
 	}
-	announced, err := b.announcer(u).announced(o.Key)
-	return payloadOf(struct {
+	return json.Marshal(struct {
 		Message string `json:"message"`
 		announcement
-	}{message, announced}, err)
+		*bothDates
+	}{message, announced, both})
+}
+
+// bothDates is what a payload says of a birthday by another calendar.
+type bothDates struct {
+	Calendar     string `json:"calendar"`
+	CalendarDate string `json:"calendarDate"`
+	Age          *int   `json:"age,omitempty"`
+	date         calendar.Date
+	text         string // for messages
+}
+
+// bothDates returns nil for a user of the Gregorian calendar, and for an occurrence of the host's own.
+func (b Birthday) bothDates(u User, a announcer, o Occurrence) (*bothDates, error) {
+	yearly, other := a.of.(calendar.YearlyBy)
+	if !other || o.Unit.System() != u.DateOfBirth.Calendar() {
+		return nil, nil
+	}
+	slot, err := a.slot(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	date := slot.Wall.Date
+	day, err := yearly.System.Day(date)
+	both := &bothDates{Calendar: u.DateOfBirth.Calendar(), CalendarDate: day.String(), date: date}
+	both.text = fmt.Sprintf(" (%s, %d %s %d)", day.In(yearly.System), date.Day, date.Month, date.Year)
+	if years, known := u.DateOfBirth.Age(calendar.Occurrence{Key: slot.Key, Unit: slot.Unit}); known {
+		both.Age = &years
+	}
+	return both, err
 }
 
 // Channel returns b.Via, or [ChannelWebhook].
@@ -129,8 +190,8 @@ type Anniversary struct {
 	Attribute string
 	// At returns the time of day for u. Nil means 09:00.
 	At func(u User) calendar.Clock
-	// Quiet returns the quiet hours of u; see Birthday.Quiet.
-	Quiet func(u User) calendar.QuietHours
+	// Window returns the window of u; see Birthday.Window.
+	Window func(u User) calendar.Window
 	// Before is how many calendar days before the anniversary the event happens; see Birthday.Before.
 	Before int
 	// Message returns the text for a number of years. Nil means AnniversaryMessage, with
@@ -177,7 +238,7 @@ func (a Anniversary) Next(u User, after time.Time) (calendar.Occurrence, error) 
 
 func (a Anniversary) announcer(u User, day calendar.Date) announcer {
 	yearly := calendar.Yearly{Month: day.Month, Day: day.Day, At: nineOr(a.At, u), From: calendar.Date{Year: day.Year + 1, Month: time.January, Day: 1}}
-	return announcer{yearly, a.Before, quietOf(a.Quiet, u), a.Policies}
+	return announcer{yearly, yearly.At, a.Before, windowOf(a.Window, u), a.Policies}
 }
 
 // day returns the date whose anniversaries u has.
@@ -209,11 +270,11 @@ func (a Anniversary) Payload(u User, o Occurrence) (json.RawMessage, error) {
 		return nil, err
 	}
 	years := year - day.Year
-	message := anniversaryMessage(u, years, a.Before)
+	announced, err := a.announcer(u, day).announced(o)
+	message := anniversaryMessage(u, years, announced.DaysBefore)
 	if a.Message != nil {
 		message = a.Message(u, years)
 	}
-	announced, err := a.announcer(u, day).announced(o.Key)
 	return payloadOf(struct {
 		Message string `json:"message"`
 		Years   int    `json:"years"`
@@ -223,123 +284,6 @@ func (a Anniversary) Payload(u User, o Occurrence) (json.RawMessage, error) {
 
 // Channel returns a.Via, or [ChannelWebhook].
 func (a Anniversary) Channel(Event) Channel { return cmp.Or(a.Via, ChannelWebhook) }
-
-// announcer announces the days of a rule some calendar days before, at the rule's time of day
-// or at the end of the quiet hours. With zero days the rule itself happens.
-type announcer struct {
-	of       calendar.Yearly
-	days     int
-	quiet    calendar.QuietHours
-	policies calendar.Policies
-}
-
-// outside returns a recurrence that keeps r out of the quiet hours, without leaving its days.
-func (a announcer) outside(r calendar.Recurrence) calendar.Recurrence {
-	if a.quiet == (calendar.QuietHours{}) {
-		return r
-	}
-	return calendar.Within{Of: r, Window: a.quiet.Window(), KeepDay: true}
-}
-
-// maxDaysBefore keeps an announcement after the anniversary of the year before.
-const maxDaysBefore = 364
-
-// next returns the first occurrence strictly after the given instant. It leaves out an announcement
-// that would not come before what it announces. That happens where clocks skip a whole day.
-func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurrence, error) {
-	if a.days == 0 {
-		return calendar.Next(a.outside(a.of), z, a.policies, after)
-	}
-	if a.days < 0 || a.days > maxDaysBefore {
-		problem := fmt.Sprintf("%d days before are not between 0 and %d", a.days, maxDaysBefore)
-		return calendar.Occurrence{}, &calendar.InvalidRecurrenceError{Rule: "before", Problems: []string{problem}}
-	}
-	announcements := a.outside(calendar.Offset{Of: a.of, Days: -a.days, At: a.of.At})
-	for o, err := range calendar.Occurrences(announcements, z, a.policies, after) {
-		if err != nil {
-			return calendar.Occurrence{}, err
-		}
-		of, err := z.Resolve(o.Announces, a.policies)
-		if err != nil || o.Resolution.Instant.Before(of.Instant) {
-			return o, nil
-		}
-	}
-	return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, z.WallTime(after))
-}
-
-// announcement is what a payload says about what it announces. It is empty with zero days.
-type announcement struct {
-	Date       string `json:"date,omitempty"`
-	DaysBefore int    `json:"daysBefore,omitempty"`
-}
-
-// announced returns what the occurrence with a key announces. The wall time of the
-// occurrence does not say: clocks that skip a day can have moved it.
-func (a announcer) announced(key string) (announcement, error) {
-	if a.days == 0 {
-		return announcement{}, nil
-	}
-	year, err := yearOf(key)
-	if err != nil {
-		return announcement{}, err
-	}
-	a.of.From = calendar.Date{Year: year, Month: time.January, Day: 1}
-	slot, err := a.of.After(calendar.WallTime{}, a.policies)
-	return announcement{slot.Wall.Date.String(), a.days}, err
-}
-
-// yearOf returns the year that is the key of a birthday or an anniversary.
-func yearOf(key string) (year int, err error) {
-	if _, err := fmt.Sscanf(key, "%04d", &year); err != nil {
-		return 0, fmt.Errorf("almanac: %q is not the key of a birthday or an anniversary", key)
-	}
-	return year, nil
-}
-
-// payloadOf encodes a payload, unless there was an error.
-func payloadOf(payload any, err error) (json.RawMessage, error) {
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(payload)
-}
-
-// announcedInTime returns x with a limit on how late an announcement may be, also after a
-// failed attempt: until about an hour before what it announces. The hour is for clocks that
-// go forward meanwhile. A wide Spread leaves an hour.
-func announcedInTime(x Execution, days int) Execution {
-	if p := &x.CatchUpPolicy; days > 0 && p.SkipOlder == 0 {
-		p.SkipOlder, p.SkipTried = max(time.Duration(days)*24*time.Hour-time.Hour-x.Spread, time.Hour), true
-	}
-	return x
-}
-
-// inDays returns how a message says that something is some days ahead.
-func inDays(days int) string {
-	switch days {
-	case 0:
-		return ""
-	case 1:
-		return " tomorrow"
-	}
-	return fmt.Sprintf(" in %d days", days)
-}
-
-// nineOr returns the time of day that a handler sets for u, 09:00 by default.
-func nineOr(at func(User) calendar.Clock, u User) calendar.Clock {
-	if at == nil {
-		return calendar.Clock{Hour: 9}
-	}
-	return at(u)
-}
-
-// quietOf returns the quiet hours that a handler sets for u, none by default.
-func quietOf(quiet func(User) calendar.QuietHours, u User) calendar.QuietHours {
-	if quiet == nil {
-		return calendar.QuietHours{}
-	}
-	return quiet(u)
-}
 
 // AtAttribute returns a function for the field At of a ready-made handler. The time of day
 // is that in the user's attribute of the given name, as in {"deliverAt": "18:30"}, or

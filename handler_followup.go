@@ -62,6 +62,9 @@ func (s *scheduler) followUps(h EventHandler, ended Event, u User, now time.Time
 			errs = append(errs, fmt.Errorf("almanac: follow-up %q of %s: %w", excerpt.Of(one.Occurrence.Key, maxDetachedKey), ended.Type, err))
 			continue
 		}
+		if h, err := s.registry.Handler(one.Type); err == nil && unwantedThen(h, u, e, now) {
+			continue
+		}
 		events = append(events, e)
 	}
 	if len(errs) > 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 // tuned is a plain handler with settings.
@@ -624,10 +625,10 @@ func TestASpreadLeadsIntoNoQuietHours(t *testing.T) {
 				inUTC.Timezone = "UTC"
 				_, err := w.scheduler(t, handler).CreateUser(t.Context(), inUTC)
 				require.NoError(t, err)
-				quiet := func(almanac.User) calendar.QuietHours {
-					return calendar.QuietHours{From: calendar.Clock{Hour: 21, Second: 1}, Until: calendar.Clock{Hour: 8}}
+				quiet := func(almanac.User) calendar.Window {
+					return calendartest.Quiet("21:00:01-08:00")
 				}
-				w.run(t, handler, almanac.WithQuietHours(quiet), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				w.run(t, handler, almanac.WithWindow(quiet), almanac.WithDeliverer(almanac.ChannelWebhook, r))
 				time.Sleep(36 * time.Hour)
 				require.NoError(t, w.stop())
 				require.Len(t, r.deliveries(), 1)
@@ -762,7 +763,7 @@ func TestAPointOfAWindowInTheQuietHoursIsOnTime(t *testing.T) {
 			At:        func(almanac.User) calendar.Clock { return calendar.Clock{Hour: 6} },
 		}
 		e := enrol(t, w.scheduler(t, handler), "UTC", "1990-01-01")
-		w.run(t, handler, almanac.WithQuietHours(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+		w.run(t, handler, almanac.WithWindow(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
 		time.Sleep(12 * time.Hour)
 		require.NoError(t, w.stop())
 		require.Len(t, r.deliveries(), 1)

@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if err := calendar.RegisterSystems(lunar); err != nil {
+		panic(err)
+	}
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what a scheduler writes unless a test says otherwise
 	pgtest.Main(m)
 }

@@ -33,6 +33,17 @@ type beyond struct {
 	after   time.Time
 	used    UsedKeys
 	payload json.RawMessage // of the event before, as stored; nil if there is none
+	began   time.Time       // when an event of the occurrence must not have been available yet; zero for any time
+}
+
+// passed reports whether an event of an occurrence was available already. Only an occurrence in a window of
+// the week can be: it is spread over less than its type.
+func (b beyond) passed(h EventHandler, u User, o Occurrence) bool {
+	if _, limited := o.OpenFor(); !limited || b.began.IsZero() {
+		return false
+	}
+	by := Series{Type: h.EventType(), Name: o.Series}.Spread(u.ID, spreadOver(o.Occurrence, givenExecution(h).Spread))
+	return !o.Resolution.Instant.Add(by).After(b.began)
 }
 
 // search returns the event that take makes from u's first occurrence beyond b. It skips
@@ -40,7 +51,7 @@ type beyond struct {
 // keys of another unit. On one day there are few, because their keys are no times.
 func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return b.used.precede(o.Occurrence) })
+		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return b.used.precede(o.Occurrence) || b.passed(h, u, o) })
 		if err != nil {
 			return Event{}, err
 		}
@@ -170,11 +181,11 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if !givenExecution(h).CatchUpPolicy.All {
 		after = later(after, now)
 	}
-	planner := h // as its only series, which needs no memory
+	planner := h
 	if series.multi != nil {
 		planner = series
 	}
-	e, err := plan(planner, u, beyond{stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)), done.Payload})
+	e, err := plan(planner, u, beyond{stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)), done.Payload, after})
 	if err != nil {
 		return Event{}, err
 	}
@@ -223,12 +234,12 @@ const searchBack = 72*time.Hour + time.Second
 
 // replanning is an edit of a user before it is stored.
 type replanning struct {
-	Roster                                // before the edit
-	is     User                           // the user after the edit
-	types  []string                       // the types that are replanned; other programs may have further types
-	zones  *zoneView                      // how this program's zone rules differ from those of the repository
-	guard  guard                          // calls the handlers
-	quiet  func(User) calendar.QuietHours // nil means none
+	Roster                            // before the edit
+	is     User                       // the user after the edit
+	types  []string                   // the types that are replanned; other programs may have further types
+	zones  *zoneView                  // how this program's zone rules differ from those of the repository
+	guard  guard                      // calls the handlers
+	window func(User) calendar.Window // nil means the whole week
 }
 
 // event returns a pending event, updated for its user after the edit.
@@ -242,6 +253,15 @@ type replanning struct {
 // never becomes another occurrence. The error matches it too if an earlier unused occurrence is still to
 // come, as after the zone of a new user was corrected, or a rule was made more frequent.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
+	if p.isLater(h, e) {
+		return e.keep(p.is, h, e.Occurrence())
+	}
+	next, err := p.moved(h, e)
+	next.Consulted = next.Consulted.Since(e.Consulted.From) // the days since the event was first planned count too
+	return next, err
+}
+
+func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
 	if unknown && p.zones.differs(e.Zone) && p.leavesTimes(h, e) {
@@ -265,59 +285,16 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		}
 		return next, err
 	}
-	if passed && p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence) { // RunNow made it due, and the edit changes the zone
+	// Due at once: after a new release of a calendar, or RunNow made it due, and the edit changes the zone.
+	if passed && (p.isNews(e, same) || p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence)) {
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
-	next, err := search(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	next, err := search(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()], began: p.Now}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
 		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
 	}
 	return p.zones.stamp(next), err
-}
-
-// detached adds a pending follow-up or one-off event, updated for its user, to an edit.
-func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
-	next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) {
-		if e.Origin.Kind == OriginScheduled {
-			return p.oneOff(h, e)
-		}
-		return p.followUp(h, e)
-	})
-	switch {
-	case errors.Is(err, calendar.ErrSkippedWallTime):
-		edit.Removed = append(edit.Removed, e)
-	case err != nil:
-		return err
-	case !next.sameTarget(e):
-		edit.Changed = append(edit.Changed, next)
-	}
-	return nil
-}
-
-// followUp returns a pending follow-up, updated for its user: at the same wall time, and
-// in the user's new zone if it was in the old one.
-func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
-	o := e.Occurrence()
-	if e.Zone == p.User.Timezone.String() {
-		o.Zone = calendar.Timezone{}
-	}
-	return p.again(h, e, o)
-}
-
-// again replans an event for its present wall time. If its zone and policies stay, its
-// instant stays too, because it may follow newer rules than those of this program. If
-// this program's rules are newer, [Scheduler].Reconcile moves the event.
-func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) {
-	o.in(&p.is)
-	if !o.Zone.Equal(calendar.StoredTimezone(e.Zone)) || o.Policies.WithDefaults() != e.Policies.WithDefaults() {
-		next, err := e.Reschedule(p.is, h, o)
-		return p.zones.stamp(next), err
-	}
-	if _, err := o.Resolve(); err != nil && !p.zones.differs(e.Zone) {
-		return e, err
-	}
-	return e.keep(p.is, h, o)
 }
 
 // stillToCome returns the time after which a wall time of a series must be, for its event to become available after now.
@@ -342,10 +319,10 @@ func (p replanning) staysDue(e Event, same Occurrence) bool {
 }
 
 // madeDue reports whether [Operator].RunNow made a pending event due before its occurrence or in
-// the window after it, and the edit changes neither the occurrence nor the zone. It is false for
-// [Planner].Reschedule, which has no edit and moves the event back to its occurrence.
+// the window after it, and the edit changes neither the occurrence nor the zone, nor refuses the event. It is
+// false for [Planner].Reschedule, which has no edit and moves the event back to its occurrence.
 func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
-	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || !p.dueByNow(e) {
+	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || !p.dueByNow(e) || unwantedThen(h, p.is, e, p.Now) {
 		return false
 	}
 	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) && r.Instant.After(p.Now) {
@@ -357,11 +334,11 @@ func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
 
 // dueByNow reports whether [Operator].RunNow may have made an event due: by now, or at the end of the quiet hours.
 func (p replanning) dueByNow(e Event) bool {
-	if p.quiet == nil || !e.Due.After(p.Now) {
+	if p.window == nil || !e.Due.After(p.Now) {
 		return !e.Due.After(p.Now)
 	}
-	end, _ := p.quiet(p.User).End(p.User.Timezone, p.Now)
-	return e.Due.Equal(end)
+	opens, _, _ := p.window(p.User).Next(p.User.Timezone, p.Now)
+	return e.Due.Equal(opens)
 }
 
 // passesOver reports whether an unused occurrence earlier than that of the pending event is still to come.
@@ -369,7 +346,7 @@ func (p replanning) passesOver(h oneSeries, e Event) bool {
 	if !e.Due.After(p.Now) {
 		return false
 	}
-	first, err := plan(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()]})
+	first, err := plan(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()], began: p.Now})
 	return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey
 }
 

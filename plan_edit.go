@@ -14,6 +14,7 @@ import (
 )
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
+	c = c.by(ctx)
 	return s.edit(ctx, id, c, func(r Roster) (User, error) {
 		if needed := c.needed(r.User); !needed.isEmpty() {
 			return r.User.edit(needed, r.Now, s.profileRules(ctx))
@@ -46,7 +47,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 		if err != nil {
 			return Edit{}, err
 		}
-		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.quiet}
+		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window}
 		if wanted, err = s.replanAll(p); err == nil {
 			left = s.leftOut(p, wanted)
 		}
@@ -57,7 +58,8 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 		s.logConflict(ctx, before, err)
 		return UpdateUserResult{}, err
 	}
-	s.notifyEdit(ctx, before, stored)
+	news := retargeted(before, stored)
+	s.notifyEdit(ctx, before, news)
 	changed := Roster{Pending: stored.Changed}.byID()
 	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
 		return changed[e.ID] != nil
@@ -68,7 +70,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 	if !s.inTransaction() { // a transaction of the host may still be rolled back
 		s.logEdit(ctx, before, result)
 	}
-	s.running.wakeFor(slices.Concat(stored.Changed, stored.New)...)
+	s.running.wakeFor(slices.Concat(news.Changed, news.New)...)
 	return result, nil
 }
 
@@ -80,7 +82,7 @@ func (s *scheduler) concerned(c ProfileChange, was, is User) []string {
 	if len(c.OptIn)+len(c.OptOut) == 0 || !c.withoutOptOuts().isEmpty() {
 		return types
 	}
-	return slices.DeleteFunc(types, func(eventType string) bool { return s.refusedBy(was, eventType) == s.refusedBy(is, eventType) })
+	return slices.DeleteFunc(types, func(eventType string) bool { return s.refusedFrom(was, eventType) == s.refusedFrom(is, eventType) })
 }
 
 // replanAll returns the edit that brings the events of a roster up to date. It is called within the
@@ -107,7 +109,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			return Edit{}, err
 		}
 		if e.detached() {
-			if unwanted(h, p.is, "") {
+			if unwantedThen(h, p.is, e, p.Now) {
 				edit.Removed = append(edit.Removed, e)
 			} else if err := p.detached(h, e, &edit); err != nil {
 				return Edit{}, err
@@ -125,7 +127,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			edit.Removed = append(edit.Removed, e)
 		case err != nil:
 			return Edit{}, err
-		case !next.sameTarget(e):
+		case !next.sameTarget(e) || next.Consulted.Calendars != e.Consulted.Calendars:
 			edit.Changed = append(edit.Changed, next)
 		}
 	}
@@ -141,7 +143,16 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			stalled = append(stalled, StalledSeries{Series: SeriesOf(e), Due: e.Due})
 		}
 	}
+	for _, e := range done { // an opt-out with an end lets the series go on
+		if !e.detached() {
+			delete(open, SeriesOf(e))
+			stalled = append(stalled, StalledSeries{Series: SeriesOf(e), Due: e.Due})
+		}
+	}
 	edit.New, err = p.guard.firsts(all, open, Roster{User: p.is, Stalled: stalled, Used: p.Used, Now: p.Now})
+	if err == nil {
+		err = p.zones.permits(slices.Concat(edit.New, edit.Changed)...)
+	}
 	p.zones.stampAll(edit.New)
 	return edit, err
 }
@@ -168,6 +179,9 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 			return Edit{}, err
 		}
 		added, err := g.firsts(list, r.open(), r)
+		if err == nil {
+			err = zones.permits(added...)
+		}
 		return Edit{New: zones.stampAll(added)}, err
 	})
 	if err != nil {

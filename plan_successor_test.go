@@ -35,7 +35,7 @@ func FuzzSuccession(f *testing.F) {
 	f.Add(instant(f, "1996-02-29T00:00:00Z").Unix()/86400, uint8(0), instant(f, "2095-03-01T00:00:00Z").Unix(), uint8(2))
 	f.Fuzz(func(t *testing.T, day int64, n uint8, from int64, choices uint8) {
 		after := time.Unix(from, 0).UTC()
-		born, err := almanac.ParseDateOfBirth(time.Unix(day%50_000*86400, 0).UTC().Format(time.DateOnly))
+		born, err := almanac.ParseDateOfBirth(time.Unix(day%50_000*86400, 0).UTC().Format(time.DateOnly), "")
 		if err != nil || after.Year() < 1900 || after.Year() > 2200 {
 			return
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 )
 
@@ -260,7 +261,7 @@ type ruled struct {
 // of the time of a pass.
 type sameZones struct{ *almanactest.Repository }
 
-func (sameZones) EditZoneRules(context.Context, func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+func (sameZones) EditZoneRules(context.Context, func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
 	return nil
 }
 
@@ -558,7 +559,7 @@ var everyRule = map[string]ruleOf{
 	"set":              forAll(mustSet("DTSTART:20261101T160000\nRRULE:FREQ=WEEKLY\nRDATE:20261127T090000")),
 	"announcement":     forAll(calendar.Offset{Of: yearlyOn(time.December, 25, 9), Days: -25, At: calendar.Clock{Hour: 10}}),
 	"day before":       forAll(calendar.Offset{Of: calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 9}}, Days: -1, At: calendar.Clock{Hour: 21}}),
-	"within":           forAll(calendar.Within{Of: dailyAt(23), Window: calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}.Window()}),
+	"within":           forAll(calendar.Within{Of: dailyAt(23), Window: calendartest.Quiet("22:00-08:00")}),
 	"bounded":          forAll(calendar.Bounded{Rule: dailyAt(14), Start: calendar.WallTime{Date: calendar.Date{Year: 2026, Month: time.November, Day: 20}}, Count: 30}),
 	"working days":     forAll(following{monthlyOn(28)}),
 	"text":             forAll(orders{calendar.Daily{At: calendar.Clock{Hour: 13}}}),

@@ -15,29 +15,37 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 	"github.com/almanac-go/almanac/ops"
 )
 
 // quiet returns the same quiet hours for every user.
-func quiet(from, until int) func(almanac.User) calendar.QuietHours {
-	return func(almanac.User) calendar.QuietHours {
-		return calendar.QuietHours{From: calendar.Clock{Hour: from}, Until: calendar.Clock{Hour: until}}
+func quiet(from, until int) func(almanac.User) calendar.Window {
+	return func(almanac.User) calendar.Window {
+		return calendartest.Quiet(fmt.Sprintf("%02d:00-%02d:00", from, until))
 	}
 }
 
 func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 	t.Parallel()
+	open, err := calendar.ParseWindow("Mo-Sa 09:00-10:00; Su 10:00-11:00")
+	require.NoError(t, err)
+	sunday := calendar.Date{Year: 2000, Month: time.January, Day: 2}
+	days, err := calendar.NewWorkCalendar(calendar.WorkCalendarOptions{Name: "TEST", Release: "2000-01-01", Until: sunday, Holidays: []calendar.NamedDay{{Date: sunday}}})
+	require.NoError(t, err)
+	weekend := func(almanac.User) calendar.Window { return open }
+	holiday := func(almanac.User) calendar.Window { return open.ClosedOnHolidays(days) }
 	// The retry comes within the grace, so it is late only because an attempt has failed.
 	retry := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 10 * time.Minute}}
 	for name, tt := range map[string]struct {
 		execution almanac.Execution
-		at        int                                    // the hour of the event, on the first day, in UTC
-		begin     time.Duration                          // when Run begins
-		answers   []error                                // of the receiver
-		users     int                                    // 1 if zero
-		rate      float64                                // of the lane, in starts an hour; 0 for no limit
-		hours     func(almanac.User) calendar.QuietHours // 22 to 8 if nil
-		want      []time.Duration                        // when it is delivered, to the minute
+		at        int                                // the hour of the event, on the first day, in UTC
+		begin     time.Duration                      // when Run begins
+		answers   []error                            // of the receiver
+		users     int                                // 1 if zero
+		rate      float64                            // of the lane, in starts an hour; 0 for no limit
+		hours     func(almanac.User) calendar.Window // 22 to 8 if nil
+		want      []time.Duration                    // when it is delivered, to the minute
 	}{
 		"an event on time":                {at: 23, want: []time.Duration{23 * time.Hour}},
 		"a late event":                    {at: 21, begin: 23 * time.Hour, want: []time.Duration{32 * time.Hour}},
@@ -54,7 +62,9 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 			want: []time.Duration{23 * time.Hour, 23*time.Hour + 30*time.Minute, 24 * time.Hour, 24*time.Hour + 30*time.Minute}},
 		"events that wait for their lane until the night": {at: 21, users: 4, rate: 1,
 			want: []time.Duration{21 * time.Hour, 32 * time.Hour, 33 * time.Hour, 34 * time.Hour}},
-		"an event that is not yet too old": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 12 * time.Hour}}, want: []time.Duration{32 * time.Hour}},
+		"a late event of Saturday that waits for Sunday's hours": {at: 9, begin: 12 * time.Hour, hours: weekend, want: []time.Duration{34 * time.Hour}},
+		"the same, and Sunday is a holiday":                      {at: 9, begin: 12 * time.Hour, hours: holiday},
+		"an event that is not yet too old":                       {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 12 * time.Hour}}, want: []time.Duration{32 * time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +89,7 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 				}
 				time.Sleep(tt.begin)
 
-				w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithQuietHours(tt.hours), almanac.WithMissedGrace(15*time.Minute), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithWindow(tt.hours), almanac.WithMissedGrace(15*time.Minute), almanac.WithDeliverer(almanac.ChannelWebhook, r))
 				time.Sleep(36*time.Hour - tt.begin)
 				require.NoError(t, w.stop())
 
@@ -123,9 +133,9 @@ func TestEditsLeaveAnEventThatWasMadeDue(t *testing.T) {
 			t.Run(name+", "+where, func(t *testing.T) {
 				t.Parallel()
 				w := openOn(repository(t))
-				allDay := almanac.WithQuietHours(func(almanac.User) calendar.QuietHours {
+				allDay := almanac.WithWindow(func(almanac.User) calendar.Window {
 					now := time.Now().UTC().Add(-time.Hour)
-					return calendar.QuietHours{From: calendar.Clock{Hour: now.Hour()}, Until: calendar.Clock{Hour: (now.Hour() + 3) % 24}}
+					return calendartest.Quiet(fmt.Sprintf("%02d:00-%02d:00", now.Hour(), (now.Hour()+3)%24))
 				})
 				s := w.scheduler(t, almanac.Birthday{}, allDay)
 				created, err := s.CreateUser(t.Context(), born(t, "UTC", 100))
@@ -170,7 +180,7 @@ func TestAnEditMovesAnAnnouncementToItsNewTime(t *testing.T) {
 		"another lead":                     {ofLocale, ofLocale, almanac.ProfileChange{Locale: ptr("de")}, "2000-01-05T09:00:00"},
 		"another lead, whose time is past": {always(6), always(7), almanac.ProfileChange{FirstName: ptr("Augusta")}, "2001-01-01T09:00:00"},
 	} {
-		for _, option := range []almanac.Option{almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(22, 8))} {
+		for _, option := range []almanac.Option{almanac.WithWindow(nil), almanac.WithWindow(quiet(22, 8))} {
 			synctest.Test(t, func(t *testing.T) {
 				w, p := openOn(almanactest.NewRepository(nil)), grace
 				p.Timezone, p.Locale = "UTC", "de-DE"
@@ -216,7 +226,7 @@ func TestRunNowWaitsForTheEndOfQuietHours(t *testing.T) {
 					}}
 					inUTC := inBeirut
 					inUTC.Timezone = "UTC"
-					s := w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithQuietHours(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+					s := w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithWindow(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
 					created, err := s.CreateUser(t.Context(), inUTC)
 					require.NoError(t, err)
 					time.Sleep(tt.begin)
@@ -255,17 +265,55 @@ func TestBirthdaysAreGreetedOutsideOfQuietHours(t *testing.T) {
 		"late, three days before":  {23, 3, "2027-03-12T08:00:00"},
 	} {
 		at := func(almanac.User) calendar.Clock { return calendar.Clock{Hour: tt.at} }
-		birthday, err := almanac.Birthday{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		birthday, err := almanac.Birthday{At: at, Before: tt.before, Window: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
 		require.NoError(t, err, name)
 		require.Equal(t, tt.want, birthday.Wall.String(), name)
 		require.Equal(t, "2027", birthday.Key, name)
 		require.Equal(t, tt.at != 9, birthday.Move != calendar.Move{}, name)
 
 		u.Attributes = []byte(`{"anniversary": "2020-03-15"}`)
-		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Window: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
 		require.NoError(t, err, name)
 		require.Equal(t, birthday.Wall, anniversary.Wall, name)
 	}
+}
+
+// Where the window does not open on a day, the announcement is later and says so.
+func TestAnAnnouncementOnAClosedDayIsOfFewerDays(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.BornOn("1990-03-16"), almanactest.LivingIn("UTC"))
+	open, err := calendar.ParseWindow("Mo-Fr 08:00-18:00")
+	require.NoError(t, err)
+	h := almanac.Birthday{Before: 2, Window: func(almanac.User) calendar.Window { return open }}
+	next, err := h.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+	require.NoError(t, err)
+	require.Equal(t, "2027-03-15T09:00:00", next.Wall.String(), "not on Sunday")
+	payload, err := h.Payload(u, almanac.Occurrence{Occurrence: next})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"message": "Hey, Ada Lovelace it's your birthday tomorrow", "date": "2027-03-16", "daysBefore": 1}`, string(payload))
+}
+
+// A long window is cut, and two that differ at their ends stay different.
+func TestALongWindowIsStoredAsATextWithinItsBound(t *testing.T) {
+	t.Parallel()
+	var values []string
+	for _, last := range []string{"22:30-22:31", "22:30-22:32"} {
+		var text strings.Builder
+		for hour := range 22 {
+			fmt.Fprintf(&text, "Mo-Fr %02d:00-%02d:30,", hour, hour)
+		}
+		long, err := calendar.ParseWindow(strings.ReplaceAll(text.String(), ",Mo-Fr ", ",") + last)
+		require.NoError(t, err)
+		w := openOn(almanactest.NewRepository(nil))
+		s := w.scheduler(t, almanac.Birthday{}, almanac.WithWindow(func(almanac.User) calendar.Window { return long }), almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))
+		_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.NoError(t, err)
+		stored, err := w.store.Settings(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(stored[0].Value), 200)
+		values = append(values, stored[0].Value)
+	}
+	require.NotEqual(t, values[0], values[1])
 }
 
 // A program stores its quiet hours, and logs a warning if another program stored others.
@@ -288,7 +336,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			refused := func(err error) {
 				t.Helper()
 				require.ErrorIs(t, err, almanac.ErrInvalid)
-				require.ErrorContains(t, err, "force is required, because this program does not have the quiet hours (22:00:00-08:00:00) of ")
+				require.ErrorContains(t, err, "force is required, because this program does not have the quiet hours (outside Mo-Su 08:00-22:00) of ")
 			}
 
 			_, err = with(silent).RunOnce(t.Context(), almanac.RunOnceOptions{})
@@ -299,7 +347,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 
 			var log strings.Builder
 			logged := slog.New(slog.NewTextHandler(&log, nil))
-			_, err = with(logged, almanac.WithQuietHours(quiet(22, 8))).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			_, err = with(logged, almanac.WithWindow(quiet(22, 8))).RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
 			require.NotContains(t, log.String(), "programs have different quiet hours")
 			_, err = bare.RunNow(t.Context(), id, almanac.ForceOptions{})
@@ -310,19 +358,78 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 
 			_, err = with(logged).RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
-			require.Contains(t, log.String(), `msg="programs have different quiet hours" quiet_hours="" stored=22:00:00-08:00:00`)
+			require.Contains(t, log.String(), `msg="programs have different quiet hours" quiet_hours="" stored="outside Mo-Su 08:00-22:00"`)
 			_, err = bare.RunNow(t.Context(), id, almanac.ForceOptions{})
 			require.NoError(t, err, "no program that delivers has quiet hours")
 
 			ctx, stop := context.WithCancel(t.Context())
 			ran := make(chan error, 1)
-			go func() { ran <- with(silent, almanac.WithQuietHours(quiet(21, 7))).Run(ctx) }()
+			go func() { ran <- with(silent, almanac.WithWindow(quiet(21, 7))).Run(ctx) }()
 			require.Eventually(t, func() bool {
 				settings, err := w.store.Settings(t.Context())
-				return err == nil && settings[0].Value == "21:00:00-07:00:00"
+				return err == nil && settings[0].Value == "outside Mo-Su 07:00-21:00"
 			}, 10*time.Second, 10*time.Millisecond, "Run stores them too")
 			stop()
 			require.NoError(t, <-ran)
 		})
 	}
+}
+
+// inHours returns a handler of a daily event at 09:00, within hours of the day, that is spread.
+func inHours(t *testing.T, hours string, spread time.Duration) almanac.Recurring {
+	t.Helper()
+	open, err := calendar.ParseWindow(hours)
+	require.NoError(t, err)
+	return almanac.Recurring{Execution: almanac.Execution{Spread: spread}, Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Within{Of: calendar.Daily{At: calendar.Clock{Hour: 9}}, Window: open}, nil
+	}}
+}
+
+// The start does not leave the interval in which the slot lies, and lies in all of what is left of it.
+func TestASpreadStaysInItsWindow(t *testing.T) {
+	t.Parallel()
+	for hours, ends := range map[string]time.Duration{"09:00-09:30": 30 * time.Minute, "08:00-09:15,09:20-12:00": 15 * time.Minute, "10:00-22:00": 3 * time.Hour} {
+		handler := inHours(t, hours, 3*time.Hour)
+		var earliest, latest time.Duration = ends, 0
+		for i := range 200 {
+			u := almanactest.User(almanactest.LivingIn("Europe/Berlin"), almanactest.WithUserID(uuid.UUID{15: byte(i)}))
+			next, err := handler.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+			require.NoError(t, err)
+			e, err := almanac.NewEvent(u, handler, almanac.Occurrence{Occurrence: next})
+			require.NoError(t, err)
+			by := e.FirstAvailable().Sub(e.Due)
+			require.Less(t, by, ends, hours)
+			require.Equal(t, almanac.SeriesOf(e).Spread(u.ID, ends), by, "the formula is that of what is left")
+			earliest, latest = min(earliest, by), max(latest, by)
+		}
+		require.Less(t, earliest, ends/10, hours)
+		require.Greater(t, latest, ends-ends/10, hours)
+	}
+}
+
+// A new user gets the event of today if its start is still to come, and not one that has passed.
+func TestASpreadInAWindowPlansNothingThatHasPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(almanactest.NewRepository(nil))
+		s := w.scheduler(t, inHours(t, "09:00-10:00", 2*time.Hour))
+		time.Sleep(9*time.Hour + 30*time.Minute)
+		now, days := time.Now(), map[int]int{}
+		for range 100 {
+			p := inBeirut
+			p.Timezone = "UTC"
+			created, err := s.CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			e := created.Events[0]
+			by := almanac.SeriesOf(e).Spread(e.UserID, time.Hour)
+			require.Equal(t, by, e.FirstAvailable().Sub(e.Due))
+			require.True(t, e.FirstAvailable().After(now), e.OccurrenceKey)
+			require.Equal(t, by > 30*time.Minute, e.Due.Day() == now.Day(), fmt.Sprint(by))
+			ahead, err := s.Preview(t.Context(), e.UserID, "TICK", 1)
+			require.NoError(t, err)
+			require.Equal(t, e.FirstAvailable(), ahead.Ahead[0].Available)
+			days[e.Due.Day()]++
+		}
+		require.Len(t, days, 2)
+	})
 }

@@ -149,11 +149,20 @@ type MaintenanceRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
-	// EditZoneRules changes the stored rules of zones, all or nothing, and one caller at a time. It calls
-	// edit with the stored rules and marks. It stores the rules that edit returns, adding or replacing
-	// zones, and deletes the marks of these zones that edit received. EditZoneRules returns an error of
-	// edit unchanged, and then stores nothing. Edit must be quick and must not use the repository.
-	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRecord, error)) error
+	// EditZoneRules changes the stored rules of zones and of calendars, all or nothing, and one caller at a
+	// time. It calls edit with all that is stored. It stores the Rules and Calendars that edit returns, adding
+	// or replacing those of a zone or a calendar, and deletes the marks of these zones that edit received.
+	// EditZoneRules returns an error of edit unchanged, and then stores nothing. Edit must be quick and must
+	// not use the repository.
+	EditZoneRules(ctx context.Context, edit func(ZoneBook) (ZoneBook, error)) error
+
+	// Consulted returns what the pending events of a type have consulted ([Event].Consulted), without
+	// repetition and in the order of the texts. It leaves out events that have consulted nothing.
+	Consulted(ctx context.Context, eventType string) ([]calendar.Consulted, error)
+
+	// FindConsulted returns a page of the pending events of a type that have consulted exactly this, in order
+	// of creation. The zero value finds none.
+	FindConsulted(ctx context.Context, eventType string, c calendar.Consulted, page Page) (List[Event], error)
 
 	// MoveEvents stores another instant for each of the events, with the version raised by one, and
 	// returns the events that it stored. It leaves out events that are not PENDING, were claimed
@@ -184,7 +193,7 @@ type MaintenanceRepository interface {
 	Lanes(ctx context.Context) ([]Lane, error)
 }
 
-// ZoneBook has the zone rules and marks that a repository stores.
+// ZoneBook has the zone rules and marks that a repository stores, and what calendars say about days.
 type ZoneBook struct {
 	// Rules are the rules that stored instants follow, in alphabetical order of zones.
 	Rules []ZoneRecord
@@ -192,6 +201,8 @@ type ZoneBook struct {
 	// alphabetical order of zones. A mark becomes visible together with the events that have it as
 	// their [Event].PlannedBy. It stays until an edit that received it stores rules of its zone.
 	Marks []calendar.ZoneRules
+	// Calendars are the calendars in the releases that stored events follow, in the order of names.
+	Calendars []calendar.DayRules
 	// Now is the repository's clock, UTC.
 	Now time.Time
 }
@@ -220,10 +231,10 @@ type Timekeeper interface {
 }
 
 // Setting is a setting that all programs of a repository must have with the same value. The repository has
-// the value of the program that started last. The only setting is "quiet hours": see [WithQuietHours].
+// the value of the program that started last. The only setting is "quiet hours": see [WithWindow].
 type Setting struct {
 	Name    string    // at most 50 bytes
-	Value   string    // such as "22:00:00-08:00:00", at most 200 bytes; empty for a program without the setting
+	Value   string    // such as "outside Mo-Su 08:00-22:00", at most 200 bytes; empty for a program without the setting
 	Program string    // the program that stored the value, such as "birthdayd v0.1.0", at most 250 bytes; empty if unknown
 	Since   time.Time // when the value was stored, UTC; the repository sets it
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
@@ -271,8 +272,9 @@ type AddEventsResult struct {
 // StalledSeries is a series without an open event whose next event is still to be planned.
 // A series stalls when its handler fails while an event ends, or when a program without the
 // handler cancels its event. Run plans the next event later: it tries again after an error,
-// at first after ten seconds, then after twice as long each time, up to an hour. A series
-// whose handler has no next occurrence does not stall.
+// at first after ten seconds, then after twice as long each time, up to an hour. The wait is
+// at most about a minute and a half if the program does not know the calendar of the user's
+// date of birth, because another program may know it. A series whose handler has no next occurrence does not stall.
 type StalledSeries struct {
 	UserID uuid.UUID
 	Series Series
@@ -285,6 +287,10 @@ type StalledSeries struct {
 	Since    time.Time // when the last event ended, UTC
 	RetryAt  time.Time // when the next attempt is made, UTC; it may have passed
 }
+
+// maxUnknownWaits bounds how often the wait is doubled after failures of programs that do not know the calendar
+// of the user. So a program that knows it tries within about a minute, although all count the same failures.
+const maxUnknownWaits = 4
 
 // replanAgain has the waits between attempts to plan the next event of a stalled series.
 var replanAgain = backoff.Exponential{First: 10 * time.Second, Max: time.Hour, Factor: 2, Jitter: 0.2}
@@ -300,6 +306,10 @@ func (e Event) Stalled(err error, now time.Time) StalledSeries {
 func (s StalledSeries) Again(err error, now time.Time) StalledSeries {
 	s.Failures++
 	s.Error = storable(err.Error())
-	s.RetryAt = now.Add(replanAgain.Delay(s.Failures, rand.Float64()))
+	waits := s.Failures
+	if errors.Is(err, calendar.ErrUnknownSystem) {
+		waits = min(waits, maxUnknownWaits)
+	}
+	s.RetryAt = now.Add(replanAgain.Delay(waits, rand.Float64()))
 	return s
 }

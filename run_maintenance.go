@@ -71,7 +71,8 @@ type zoneFollower struct {
 	checked time.Time            // when zone data was last loaded, by the repository's clock
 	every   time.Duration        // the time until it is loaded again
 	doubts  map[string]time.Time // the rechecks that remained after that, by zone
-	refused error                // about events that could not be moved by then
+	refused error                // about events that could not be moved by then, and about calendars
+	left    leftDays             // the events that could not be planned again by then
 }
 
 func (s *scheduler) followZones() engine.Task {
@@ -87,13 +88,50 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 		return err
 	}
 	since := book.Now.Sub(f.checked)
-	if f.checked.IsZero() || since < 0 || since >= f.every || f.refused != nil && since >= recheckGrace {
+	if f.checked.IsZero() || since < 0 || since >= f.every || (f.refused != nil || len(f.left) > 0) && since >= recheckGrace {
 		return f.check(ctx, true)
 	}
 	if slices.ContainsFunc(book.Marks, isComparable) || f.isInDoubt(book) {
 		return f.check(ctx, false)
 	}
+	news, err := f.hasNewDays(ctx, book)
+	if err != nil {
+		return err
+	}
+	if news {
+		return f.check(ctx, false)
+	}
 	return f.refused
+}
+
+// leftLooks is how many texts are counted in a look, of those of events that the last check left. There can be
+// as many as events if a handler fails. Events of further texts wait for the next check, at most an hour.
+const leftLooks = 100
+
+// hasNewDays reports whether pending events must be planned again, besides those that the last check left. A
+// program with an older release of a calendar, which runs beside this one, plans such events.
+func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, error) {
+	work, looks := f.compareDays(book), 0
+	for _, eventType := range f.registry.EventTypes() {
+		list, err := f.outdatedDays(ctx, eventType, work)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range list {
+			left := f.left[lookedUp{eventType, c}]
+			if left == 0 {
+				return true, nil
+			}
+			if looks++; looks > leftLooks || left >= maxMoves {
+				continue
+			}
+			found, err := f.repository.FindConsulted(ctx, eventType, c, Page{Limit: left + 1})
+			if err != nil || len(found.Items) > left {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // isComparable reports whether a check of this program compares a mark, and then removes it. A
@@ -127,7 +165,7 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	if anew {
 		reloaded = calendar.OwnZoneData().Refresh()
 	}
-	r, err := f.Reconcile(ctx, ReconcileOptions{})
+	r, left, err := f.reconcile(ctx, ReconcileOptions{})
 	for _, z := range r.Zones {
 		if z.Moved+z.Left > 0 {
 			f.log.InfoContext(ctx, "zone rules changed", slog.String("zone", z.Zone), slog.String("version", z.Version),
@@ -135,13 +173,17 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 				slog.Duration("smallest", z.Smallest), slog.Duration("largest", z.Largest))
 		}
 	}
+	if !anew {
+		r.OutdatedCalendars = nil
+	}
+	f.logCalendars(ctx, r)
 	if anew && len(r.Outdated) > 0 {
 		f.log.WarnContext(ctx, "zone data is older than the database's", slog.Any("zones", r.Outdated))
 	}
-	if reloaded != nil || err != nil && !isRefused(err) {
+	if reloaded != nil || err != nil && !isFinal(err) {
 		return errors.Join(reloaded, err)
 	}
-	f.refused = err
+	f.refused, f.left = err, left
 	_, book, err := f.readZones(ctx)
 	if err != nil {
 		return err
@@ -155,6 +197,18 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 		f.every = time.Duration(float64(f.zoneCheck) * (0.8 + 0.4*rand.Float64())) // so that programs do not check at the same time
 	}
 	return f.refused
+}
+
+// isFinal reports whether an error of Reconcile stays the same for now: all that it joins is about events that
+// the database refuses, or about calendars.
+func isFinal(err error) bool {
+	parts := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		parts = joined.Unwrap()
+	}
+	return !slices.ContainsFunc(parts, func(part error) bool {
+		return !isReleaseError(part) && !isRefused(part)
+	})
 }
 
 // stalledPage is how many users with stalled series are locked at once.
@@ -218,7 +272,7 @@ func (w *worker) planAllStalled(h EventHandler, users []UserSeries, now time.Tim
 	return isolate.Run(w.running.host, isolate.Calls[replanned]{
 		N:    len(users),
 		Name: func(i int) isolate.Name { return isolate.Name{Type: h.EventType(), User: users[i].User.ID} },
-		Call: func(i int) replanned { return planStalled(h, users[i], now) },
+		Call: func(i int) replanned { return planStalled(h, users[i], now, w.zones.Load()) },
 		Lost: func(i int, err error) (r replanned) {
 			err = fmt.Errorf("almanac: planning %s %w", h.EventType(), err)
 			for _, s := range users[i].Stalled {
@@ -231,7 +285,7 @@ func (w *worker) planAllStalled(h EventHandler, users []UserSeries, now time.Tim
 
 // planStalled plans the next event of each stalled series of a user. A series that the user
 // no longer has, and one without a next occurrence, have none.
-func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
+func planStalled(h EventHandler, one UserSeries, now time.Time, zones *zoneView) (r replanned) {
 	list, err := seriesFor(h, one.User)
 	for _, s := range one.Stalled {
 		i := slices.IndexFunc(list, func(h oneSeries) bool { return h.id() == s.Series })
@@ -243,6 +297,9 @@ func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
 			continue
 		}
 		e, err := list[i].first(Roster{User: one.User, Stalled: one.Stalled, Used: one.Used, Now: now})
+		if err == nil {
+			err = zones.permits(e)
+		}
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 		case err != nil:

@@ -117,6 +117,9 @@ func (w *worker) planNext(j *job, u User, now time.Time) (Event, error) {
 		return Event{}, nil
 	}
 	e, err := successor(j.route.handler, j.event, u, now)
+	if err == nil {
+		err = w.zones.Load().permits(e)
+	}
 	return w.stampHere(e, now), err
 }
 

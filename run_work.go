@@ -247,7 +247,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if j.user.ID == uuid.Nil {
 		return Released(AfterShutdown, ReasonUserDeleted, 0) // as FAILED
 	}
-	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
+	if !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {
 		return CalledOff(ReasonOptedOut)
 	}
 	if j.waitedAfterAdmission() > admittedFor {
@@ -287,7 +287,7 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		if !ok {
 			return s.miswired(ctx, &noDelivererError{d.Event.Type, channel})
 		}
-		if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {
+		if !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {
 			return NotOwed(ReasonOptedOut)
 		}
 		return deliverer.Deliver(ctx, d)

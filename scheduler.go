@@ -3,6 +3,7 @@ package almanac
 import (
 	"context"
 	"iter"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -43,6 +44,12 @@ type Scheduler interface {
 	// their wall times. Events that were ever claimed keep their instant. When the program's rules
 	// are older, all events keep theirs. An interrupted call can be repeated, by any process, and
 	// continues the work. Run calls Reconcile (see [WithZoneCheck]).
+	//
+	// It does the same for the calendars of the program's handlers ([Execution].WorkCalendars): events that
+	// looked at a year which a newer release has changed are planned again by their handlers. Reconcile
+	// goes on past users whose events cannot be planned. If the database follows the same release of a
+	// calendar with other days, the error matches [*calendar.ReleaseError], and the events of that calendar
+	// stay. Until the calendars agree, no call of this program plans such events.
 	Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error)
 
 	// With returns a scheduler that uses another repository and has everything else in common with
@@ -204,10 +211,13 @@ type Planner interface {
 	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
 	//
 	// A change of opt-outs alone leaves all other events as they are, and calls no handlers of
-	// their types. So no handler can refuse or delay an opt-out.
+	// their types. So no handler can refuse or delay an opt-out without an end.
+	//
+	// If the opt-out has an end, the first events on or after that day are planned in place of those
+	// that are removed, and no occurrence before it is delivered later (see [OptOut].Until).
 	//
 	// No program plans events of a type that the user has opted out of. An opt-out survives edits,
-	// imports and backfills of the user, until OptIn. The errors of OptOut and OptIn are those of
+	// imports and backfills of the user, until its end or OptIn. The errors of OptOut and OptIn are those of
 	// UpdateUser, which can make the same changes together with others (see [ProfileChange]).
 	//
 	// Events of types without a handler in this program stay PENDING. The program that delivers them
@@ -215,7 +225,7 @@ type Planner interface {
 	// holds for an opt-out with a Channel. An opt-out that the user has already is not stored again.
 	OptOut(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
 
-	// OptIn removes one opt-out, if the user has it. The types that are owed again are
+	// OptIn removes the opt-out of the same type and channel, if the user has it. The types that are owed again are
 	// planned from now on, in the same transaction. If an occurrence was removed and its
 	// instant is still to come, it is planned again.
 	OptIn(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
@@ -236,9 +246,10 @@ type Operator interface {
 
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes
 	// it available at once. Its identity and its idempotency key stay, and the series continues from the next
-	// occurrence. In the user's quiet hours (see [WithQuietHours]) the event becomes due at their end, unless
+	// occurrence. In the user's quiet hours (see [WithWindow]) the event becomes due at their end, unless
 	// [ForceOptions].Force is set. Until the event is claimed, an edit that changes its occurrence or the
-	// user's zone moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
+	// user's zone moves it back, and so do [Planner].Reschedule and an opt-out of the type that has an end. The
+	// errors are those of Cancel. The error matches [ErrOptedOut] if the user is not owed the event today.
 	RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see [Event.Requeue]),
@@ -308,7 +319,7 @@ func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler
 	if err := s.check(r, registry); err != nil {
 		return nil, err
 	}
-	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12)), again: again{snoozed: make(map[uuid.UUID]bool)}}, zones: new(atomic.Pointer[zoneView])}, nil
+	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12)), again: again{snoozed: make(map[uuid.UUID]bool)}}, zones: new(atomic.Pointer[zoneView]), days: new(sync.Map)}, nil
 }
 
 type scheduler struct {
@@ -317,6 +328,7 @@ type scheduler struct {
 	registry   Registry
 	running    *running // shared by all schedulers that With made from this one
 	zones      *atomic.Pointer[zoneView]
+	days       *sync.Map // what the calendars of the handlers say, by the first year: map[string]calendar.DayRules
 }
 
 func (s *scheduler) Repository() Repository { return s.repository }

@@ -261,5 +261,9 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g.firsts(list, one.Open, Roster{User: one.User, Stalled: one.Stalled, Used: one.Used, Now: now})
+	events, err := g.firsts(list, one.Open, Roster{User: one.User, Stalled: one.Stalled, Used: one.Used, Now: now})
+	if err == nil {
+		err = p.zones.Load().permits(events...)
+	}
+	return events, err
 }

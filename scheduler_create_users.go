@@ -94,6 +94,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, 
 
 // planFirst makes a user from a profile, and plans the user's first events.
 func (s *scheduler) planFirst(ctx context.Context, p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
+	p.OptOuts = authored(ctx, p.OptOuts)
 	u, err := newUser(p, now, s.profileRules(ctx))
 	if err != nil {
 		return UserWithEvents{}, err
@@ -104,6 +105,9 @@ func (s *scheduler) planFirst(ctx context.Context, p Profile, now time.Time, zon
 		return UserWithEvents{}, err
 	}
 	events, err := g.firsts(all, nil, Roster{User: u, Now: now})
+	if err == nil {
+		err = zones.permits(events...)
+	}
 	return UserWithEvents{u, zones.stampAll(events)}, err
 }
 

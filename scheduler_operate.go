@@ -29,8 +29,10 @@ type CancelOptions struct {
 type ForceOptions struct {
 	// Force makes RunNow deliver an event in the user's quiet hours too. It is then on time, and is
 	// delivered at once. An event that has failed before, or whose instant has passed, still waits for
-	// the end of the quiet hours. In a program without [WithQuietHours], Force is required if another
+	// the end of the quiet hours. In a program without [WithWindow], Force is required if another
 	// program has stored quiet hours (see [Setting]). Without it, the error is a [*ValidationError].
+	// If this program has no handler of the type, Force also makes RunNow accept an event whose user has opted
+	// out of the type. The event then ends as CANCELLED, unless its handler overrides opt-outs.
 	//
 	// It makes Requeue deliver the event whatever its user has opted out of, now or later, and in
 	// the user's quiet hours too. Without it, an event is refused if the user has opted out of
@@ -42,8 +44,8 @@ type ForceOptions struct {
 type CancelResult struct {
 	Event     Event  // as stored, CANCELLED
 	Successor *Event // the next event of the series; nil if there is none
-	// Unplanned is true if this program has no handler for the type. The successor is
-	// then left to a program that has one.
+	// Unplanned is true if this program has no handler for the type, or another calendar of the same
+	// release than the database. The successor is then left to a program that can plan it.
 	Unplanned bool
 }
 
@@ -72,8 +74,14 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 		}
 		e.UsedBefore = r.Used[SeriesOf(e)]
 		next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, e, r.User, r.Now) })
+		if err == nil {
+			err = zones.permits(next)
+		}
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
+			return Edit{Changed: []Event{done}}, nil
+		case isReleaseError(err):
+			unplanned, done.Unplanned = true, true
 			return Edit{Changed: []Event{done}}, nil
 		case err != nil:
 			return Edit{}, &SuccessorError{id, err}
@@ -107,6 +115,10 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options ForceOptio
 		next, err := e.RunNow(at)
 		if as = next; err != nil || next.Version == e.Version {
 			return Edit{}, err
+		}
+		_, err = s.registry.Handler(e.Type)
+		if (err == nil || !options.Force) && !next.Origin.Forced && s.refuses(r.User, next, at) { // its attempt would use its key
+			return Edit{}, optedOut(r.User, e.Type)
 		}
 		if next.ClaimCount == 0 && zones.differs(next.Zone) { // this program cannot know what clocks show there now
 			next.Wall, next.Zone = calendar.WallTimeOf(next.Due), "UTC"
@@ -166,7 +178,7 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options ForceOpti
 		before = r
 		again, err := e.Requeue(stamped(fresh, ticksOf(r.Now)), r.Now)
 		again.Origin.Forced = options.Force
-		if err == nil && !options.Force && s.refusedBy(r.User, e.Type) {
+		if err == nil && !options.Force && s.refuses(r.User, again, r.Now) {
 			err = optedOut(r.User, e.Type)
 		}
 		return Edit{New: []Event{again}}, err

@@ -1,16 +1,13 @@
 package almanac
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
-	"github.com/almanac-go/almanac/internal/program"
 )
 
 // Option is a setting of a [Scheduler]. NewScheduler returns an error if a value is out
@@ -33,7 +30,7 @@ type settings struct {
 	middleware []func(next Deliverer) Deliverer
 	observers  []Observer
 	log        *slog.Logger
-	quiet      func(User) calendar.QuietHours // nil means none
+	window     func(User) calendar.Window // nil means the whole week for all users
 	profiles   profileRules
 	nils       []int // the places of options that are nil
 }
@@ -180,26 +177,31 @@ func WithZoneGuess(fallback string, guess func(u User) string) Option {
 	}
 }
 
-// WithQuietHours sets the hours in which late events are not delivered to a user, by clocks in the user's
-// present zone. The default is none, and so is nil. An event is late if an attempt at it has failed. It is
-// also late if it begins later after its instant than [WithMissedGrace] allows, as after a downtime. In the
-// quiet hours, Run postpones it to their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
+// WithWindow sets the window of a user, in which late events are delivered, by clocks in the user's present
+// zone. The time outside of it is the quiet hours of the user. It can be the window of some hours each day
+// (see [calendar.ParseQuietHours]), or of hours that differ by the day of the week, and can be closed on
+// holidays (see [calendar.Window]). The default is the whole week, and so are nil and the zero Window.
+//
+// An event is late if an attempt at it has failed. It is also late if it begins later after its instant than
+// [WithMissedGrace] allows, as after a downtime. In the quiet hours, Run postpones it to the next opening of
+// the window, and counts no attempt. [CatchUp].SkipOlder is compared then. A window that does not open
+// within 400 days postpones nothing.
 //
 // An event that is on time is delivered at its instant, whatever the hour: a user who chose 06:00 gets it at
 // 06:00. [Execution].Spread alone delivers no event in quiet hours, and neither does waiting for a [Lane]: an
-// event that has waited begins in quiet hours only if its instant is in the same ones. To plan outside of the quiet hours too,
-// set the field Quiet of a ready-made handler, or wrap a recurrence in [calendar.Within]. An event that
+// event that has waited begins in quiet hours only if its instant is in the same ones. To plan in the window too,
+// set the field Window of a ready-made handler, or wrap a recurrence in [calendar.Within]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is forced. The events of
 // a handler that overrides opt-outs, and those that were requeued by force, are never postponed.
 //
-// Give the same quiet hours to every program that delivers events, makes them due or edits
-// users. Run stores them, and logs a warning if another program stored others (see [Setting]).
+// Give the same windows to every program that delivers events, makes them due or edits users. Run stores
+// that of the zero User, and logs a warning if another program stored another one (see [Setting]).
 //
-// The function is called before each attempt at an event that is late or of a lane with limits. It must be safe for concurrent use and
-// must depend only on u. NewScheduler and Run call it with the zero User. NewScheduler returns an error
-// if a time of day is out of range. If Until is out of range later, the user has no quiet hours.
-func WithQuietHours(of func(u User) calendar.QuietHours) Option {
-	return func(s *settings) { s.quiet = of }
+// The function is called before each attempt at an event that is late or of a lane with limits. It must be safe
+// for concurrent use, must be quick, so it does not parse a window, and must depend only on u. NewScheduler and
+// Run call it with the zero User.
+func WithWindow(of func(u User) calendar.Window) Option {
+	return func(s *settings) { s.window = of }
 }
 
 // profileRulesOf returns the rules of the options for profiles.
@@ -276,10 +278,9 @@ func (s settings) check(r Repository, registry Registry) error {
 		refuse(err != nil, "default zone: %v", err)
 	}
 	refuse(s.profiles.guesses && s.profiles.fallback == "" && s.profiles.guess == nil, "neither a default zone nor a guess")
-	if s.quiet != nil {
-		q, err := guarded(unbound(), "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
-		refuse(err != nil, "quiet hours of the zero user: %v", err)
-		refuse(!q.From.Valid() || !q.Until.Valid(), "quiet hours from %s until %s: a time of day is from 00:00:00 to 23:59:59", q.From, q.Until)
+	if s.window != nil {
+		_, err := guarded(unbound(), "choosing", "a window", func() (calendar.Window, error) { return s.window(User{}), nil })
+		refuse(err != nil, "window of the zero user: %v", err)
 	}
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)
@@ -316,73 +317,4 @@ func (s settings) unwired(registry Registry) []*noDelivererError {
 		}
 	}
 	return errs
-}
-
-// quietHours is the name of the stored setting.
-const quietHours = "quiet hours"
-
-// quietSetting returns the setting of this program: the quiet hours of the zero user.
-func (s settings) quietSetting() Setting {
-	mine := Setting{Name: quietHours, Program: program.Own()}
-	if s.quiet == nil {
-		return mine
-	}
-	mine.Value = "by user"
-	if q := s.quiet(User{}); q != (calendar.QuietHours{}) {
-		mine.Value = q.From.String() + "-" + q.Until.String()
-	}
-	return mine
-}
-
-// storedQuietHours returns the stored setting. Without one, its Value is empty.
-func (s *scheduler) storedQuietHours(ctx context.Context) (Setting, error) {
-	stored, err := s.repository.Settings(ctx)
-	if i := slices.IndexFunc(stored, func(one Setting) bool { return one.Name == quietHours }); err == nil && i >= 0 {
-		return stored[i], nil
-	}
-	return Setting{}, err
-}
-
-// agree stores the quiet hours of a program that delivers, and logs a warning if another
-// program stored others. An error stops no delivery, so it is logged too.
-func (s *scheduler) agree(ctx context.Context) {
-	mine := s.quietSetting()
-	stored, err := s.storedQuietHours(ctx)
-	if err == nil && stored.Value != mine.Value {
-		if stored.Name != "" {
-			s.log.WarnContext(ctx, "programs have different quiet hours", slog.String("quiet_hours", mine.Value), slog.String("stored", stored.Value),
-				slog.String("stored_by", stored.Program), slog.Time("since", stored.Since))
-		}
-		err = s.repository.PutSetting(ctx, mine)
-	}
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "quiet hours could not be compared with those of other programs", slog.Any("error", err))
-	}
-}
-
-// checkQuietHours returns a [*ValidationError] if this program has no quiet hours but
-// another one has: RunNow would make events due in them.
-func (s *scheduler) checkQuietHours(ctx context.Context, options ForceOptions) error {
-	if s.quiet != nil || options.Force {
-		return nil
-	}
-	stored, err := s.storedQuietHours(ctx)
-	if err != nil || stored.Value == "" {
-		return err
-	}
-	return &ValidationError{[]FieldError{{Field: "force", Problem: fmt.Sprintf("is required, because this program does not have the quiet hours (%s) of %s",
-		stored.Value, cmp.Or(stored.Program, "another program"))}}}
-}
-
-// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet hours.
-func (s *scheduler) runAt(g guard, r Roster, e Event, options ForceOptions) (time.Time, error) {
-	if s.quiet == nil || options.Force {
-		return r.Now, nil
-	}
-	if h, err := s.registry.Handler(e.Type); err == nil && givenExecution(h).OverrideOptOuts {
-		return r.Now, nil
-	}
-	quiet, err := guarded(g, "choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(r.User), nil })
-	end, _ := quiet.End(r.User.Timezone, r.Now)
-	return end, err
 }

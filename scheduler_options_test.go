@@ -54,7 +54,7 @@ func optionCases() map[string]optionCase {
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},
 		"WithLogger":      {nil, almanac.WithLogger(nil), "logger is nil"},
 
-		"WithQuietHours":      {almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(25, 8)), "quiet hours from 25:00:00 until 08:00:00: a time of day is from 00:00:00 to 23:59:59"},
+		"WithWindow":          {almanac.WithWindow(nil), almanac.WithWindow(func(almanac.User) calendar.Window { panic("no window") }), "window of the zero user: almanac: choosing a window panicked: no window"},
 		"WithOptionalProfile": {good: almanac.WithOptionalProfile()},
 		"WithZoneGuess":       {almanac.WithZoneGuess("UTC", nil), almanac.WithZoneGuess("PST", nil), `default zone: calendar: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`},
 	}
@@ -395,7 +395,7 @@ func TestErrorsSayWhatIsWrongWithADateOrATime(t *testing.T) {
 	} {
 		require.EqualError(t, tt.parse(tt.text), `calendar: "`+tt.text+`" `+tt.wrong)
 	}
-	_, err := almanac.ParseDateOfBirth("1990-02-30")
+	_, err := almanac.ParseDateOfBirth("1990-02-30", "")
 	require.ErrorContains(t, err, "is not a day of the calendar")
 }
 

@@ -96,9 +96,9 @@ func inOrder(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolu
 // left out. With an error, it returns the occurrences before the error. It skips occurrences
 // that a policy skips, and those that are used.
 func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p PreviewResult, err error) {
-	after, passed := stillToCome(s, u, now), 0
+	after, passed, b := stillToCome(s, u, now), 0, beyond{began: now}
 	for range n + maxSteps {
-		o, from, err := seek(s, u, after, func(o Occurrence) bool { return passed > 0 && used.precede(o.Occurrence) })
+		o, from, err := seek(s, u, after, func(o Occurrence) bool { return passed > 0 && used.precede(o.Occurrence) || b.passed(s, u, o) })
 		if errors.Is(err, calendar.ErrNoOccurrence) {
 			break
 		}
@@ -115,8 +115,11 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 		if err != nil {
 			return p, err
 		}
+		o.Available = o.Resolution.Instant.Add(s.id().Spread(u.ID, spreadOver(o.Occurrence, givenExecution(s.EventHandler).Spread)))
+		if !o.Available.After(now) {
+			continue
+		}
 		passed++
-		o.Available = o.Resolution.Instant.Add(s.id().Spread(u.ID, givenExecution(s.EventHandler).Spread))
 		switch {
 		case !used.Has(o.Occurrence):
 			p.Ahead = append(p.Ahead, o)

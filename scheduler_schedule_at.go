@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +110,9 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.event(h, r.User) })
 		if err != nil {
 			return Edit{}, err
+		}
+		if unwantedThen(h, r.User, e, r.Now) {
+			return Edit{}, optedOut(r.User, eventType)
 		}
 		e.ID = stamped(e.ID, ticksOf(r.Now))
 		return Edit{New: []Event{zones.stamp(e)}}, nil
@@ -260,3 +264,47 @@ func (OneOff) Payload(_ User, o Occurrence) (json.RawMessage, error) {
 
 // Channel returns o.Via, or [ChannelWebhook].
 func (o OneOff) Channel(Event) Channel { return cmp.Or(o.Via, ChannelWebhook) }
+
+// detached adds a pending follow-up or one-off event, updated for its user, to an edit.
+func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
+	next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) {
+		if e.Origin.Kind == OriginScheduled {
+			return p.oneOff(h, e)
+		}
+		return p.followUp(h, e)
+	})
+	switch {
+	case errors.Is(err, calendar.ErrSkippedWallTime):
+		edit.Removed = append(edit.Removed, e)
+	case err != nil:
+		return err
+	case !next.sameTarget(e):
+		edit.Changed = append(edit.Changed, next)
+	}
+	return nil
+}
+
+// followUp returns a pending follow-up, updated for its user: at the same wall time, and
+// in the user's new zone if it was in the old one.
+func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
+	o := e.Occurrence()
+	if e.Zone == p.User.Timezone.String() {
+		o.Zone = calendar.Timezone{}
+	}
+	return p.again(h, e, o)
+}
+
+// again replans an event for its present wall time. If its zone and policies stay, its
+// instant stays too, because it may follow newer rules than those of this program. If
+// this program's rules are newer, [Scheduler].Reconcile moves the event.
+func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) {
+	o.in(&p.is)
+	if !o.Zone.Equal(calendar.StoredTimezone(e.Zone)) || o.Policies.WithDefaults() != e.Policies.WithDefaults() {
+		next, err := e.Reschedule(p.is, h, o)
+		return p.zones.stamp(next), err
+	}
+	if _, err := o.Resolve(); err != nil && !p.zones.differs(e.Zone) {
+		return e, err
+	}
+	return e.keep(p.is, h, o)
+}

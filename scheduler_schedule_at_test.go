@@ -118,8 +118,8 @@ func TestScheduleAtIsIdempotentAfterRunNow(t *testing.T) {
 				first, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, berlin)
 				require.NoError(t, err)
 				if adopt {
-					others := []almanac.ZoneRecord{{ZoneRules: calendar.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 42, Since: time.Now().Year(), Version: "2099b"}}}
-					require.NoError(t, w.store.EditZoneRules(t.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) { return others, nil }))
+					others := almanac.ZoneBook{Rules: []almanac.ZoneRecord{{ZoneRules: calendar.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 42, Since: time.Now().Year(), Version: "2099b"}}}}
+					require.NoError(t, w.store.EditZoneRules(t.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) { return others, nil }))
 					s = w.schedulerOf(t, []almanac.EventHandler{almanac.OneOff{}})
 				}
 				now, err := s.RunNow(t.Context(), first.Event.ID, almanac.ForceOptions{})

@@ -48,11 +48,11 @@ func (s oneSeries) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	return s.EventHandler.Next(u, after)
 }
 
-// nextOf returns the first occurrence of a handler, or of one series, after an instant.
+// nextOf returns the first occurrence of a handler, or of one series, after an instant, that no opt-out refuses.
 // The occurrence is in the user's zone unless the handler set another. An error names the
 // type, because the handlers of a user are called one after the other.
 func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
-	next, err := h.Next(u, after)
+	next, err := h.Next(u, owedAfter(h, u, after))
 	if err != nil && !errors.Is(err, calendar.ErrNoOccurrence) {
 		err = fmt.Errorf("almanac: handler of %q: %w", h.EventType(), err)
 	}
@@ -209,7 +209,7 @@ func (s oneSeries) first(r Roster) (Event, error) {
 			return e, err
 		}
 	}
-	return plan(s, r.User, beyond{after: stillToCome(s, r.User, r.Now), used: used})
+	return plan(s, r.User, beyond{after: stillToCome(s, r.User, r.Now), used: used, began: r.Now})
 }
 
 // Series identifies the events of one user that follow one another. At most one of them

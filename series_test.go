@@ -390,7 +390,7 @@ func newBlocking(where string) blocking {
 func (h blocking) with(t *testing.T, names ...string) (almanac.Scheduler, map[string]almanac.UserWithEvents) {
 	registry, err := almanac.NewRegistry(h)
 	require.NoError(t, err)
-	s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithQuietHours(h.quietHours))
+	s, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithWindow(h.quietHours))
 	require.NoError(t, err)
 	users := make(map[string]almanac.UserWithEvents)
 	for _, last := range names {
@@ -421,9 +421,9 @@ func (h blocking) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage
 	return h.Recurring.Payload(u, o)
 }
 
-func (h blocking) quietHours(u almanac.User) calendar.QuietHours {
+func (h blocking) quietHours(u almanac.User) calendar.Window {
 	h.wait("quiet hours", u)
-	return calendar.QuietHours{}
+	return calendar.Window{}
 }
 
 // An operation that calls the host's planning code for a user with one event.

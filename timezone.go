@@ -34,13 +34,20 @@ type ReconcileResult struct {
 	// Outdated are the zones for which the database follows other rules, and the given
 	// rules are not newer, in alphabetical order. Their events stay as they are.
 	Outdated []string
+	// Calendars are the calendars in [Execution] with pending events that a newer release may have moved, by name.
+	Calendars []CalendarReport
+	// OutdatedCalendars are the names of the calendars of which the database follows a newer release.
+	OutdatedCalendars []string
 }
 
-// Moved returns how many events of all zones were moved.
+// Moved returns how many events of all zones and calendars were moved.
 func (r ReconcileResult) Moved() int {
 	moved := 0
 	for _, z := range r.Zones {
 		moved += z.Moved
+	}
+	for _, c := range r.Calendars {
+		moved += c.Moved
 	}
 	return moved
 }
@@ -59,14 +66,15 @@ type ZoneReport struct {
 	Smallest, Largest time.Duration
 }
 
-func (z *ZoneReport) add(move time.Duration) {
-	if z.Moved == 0 || move.Abs() < z.Smallest.Abs() {
-		z.Smallest = move
+// addMove adds a move to the number of moves, the smallest and the largest.
+func addMove(move time.Duration, moved *int, smallest, largest *time.Duration) {
+	if *moved == 0 || move.Abs() < smallest.Abs() {
+		*smallest = move
 	}
-	if z.Moved == 0 || move.Abs() > z.Largest.Abs() {
-		z.Largest = move
+	if *moved == 0 || move.Abs() > largest.Abs() {
+		*largest = move
 	}
-	z.Moved++
+	*moved++
 }
 
 const (
@@ -78,29 +86,44 @@ const (
 )
 
 func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error) {
+	result, _, err := s.reconcile(ctx, options)
+	return result, err
+}
+
+// reconcile is Reconcile. It also returns the events that a new release of a calendar should have changed.
+func (s *scheduler) reconcile(ctx context.Context, options ReconcileOptions) (result ReconcileResult, left leftDays, err error) {
 	options.Data = cmp.Or(options.Data, calendar.OwnZoneData())
 	var work reconcileWork
-	err := s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) {
-		work = s.compareZones(options, book)
+	var days dayWork
+	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) (ZoneBook, error) {
+		work, days = s.compareZones(options, book), s.compareDays(book)
 		if options.DryRun {
-			return nil, nil
+			return ZoneBook{}, nil
 		}
-		return work.changed, nil
+		return ZoneBook{Rules: work.changed, Calendars: days.changed}, nil
 	})
 	if err != nil {
-		return ReconcileResult{}, err
+		return ReconcileResult{}, nil, err
 	}
-	result := ReconcileResult{Outdated: work.outdated}
+	result = ReconcileResult{Outdated: work.outdated, OutdatedCalendars: days.outdated}
 	var refused error
-	if result.Zones, refused, err = s.moveZones(ctx, options, work); err != nil || options.DryRun {
-		return result, err
+	if result.Zones, refused, err = s.moveZones(ctx, options, work); err != nil {
+		return result, nil, err
 	}
-	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) { return work.rechecked(book), nil })
+	if result.Calendars, left, err = s.replanDays(ctx, options, days); err != nil {
+		return result, left, err
+	}
+	if options.DryRun {
+		return result, left, days.err()
+	}
+	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) (ZoneBook, error) { return ZoneBook{Rules: work.rechecked(book)}, nil })
 	if err != nil {
-		return result, err
+		return result, left, err
 	}
-	_, _, err = s.readZones(ctx)
-	return result, errors.Join(refused, err)
+	if _, _, err = s.readZones(ctx); err != nil {
+		return result, left, err
+	}
+	return result, left, errors.Join(refused, days.err())
 }
 
 // reconcileWork is the work that a comparison of rules requires.
@@ -232,7 +255,8 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 		moved = stored
 	}
 	for _, e := range moved {
-		reports[e.Zone].add(e.Due.Sub(was[e.ID]))
+		report := reports[e.Zone]
+		addMove(e.Due.Sub(was[e.ID]), &report.Moved, &report.Smallest, &report.Largest)
 	}
 	return err
 }

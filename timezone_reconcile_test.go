@@ -403,9 +403,9 @@ func TestReconcileRunsAtTheStart(t *testing.T) {
 	require.Equal(t, e.Due, w.await(t, almanac.EventRescheduled).Due)
 	require.NoError(t, w.stop())
 	var stored []almanac.ZoneRecord
-	require.NoError(t, w.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+	require.NoError(t, w.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 		stored = book.Rules
-		return nil, nil
+		return almanac.ZoneBook{}, nil
 	}))
 	require.Len(t, stored, len(calendar.TimezoneNames()), "every zone that there is data for")
 }

@@ -174,7 +174,7 @@ type edits struct {
 	n atomic.Int64
 }
 
-func (r *edits) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+func (r *edits) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
 	r.n.Add(1)
 	return r.Repository.EditZoneRules(ctx, edit)
 }
@@ -299,11 +299,11 @@ func (w *world) adopt(t *testing.T, s almanac.Scheduler) {
 
 func (w *world) endDoubts(t *testing.T) {
 	t.Helper()
-	require.NoError(t, w.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+	require.NoError(t, w.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 		for i := range book.Rules {
 			book.Rules[i].Recheck = time.Time{}
 		}
-		return book.Rules, nil
+		return almanac.ZoneBook{Rules: book.Rules}, nil
 	}))
 }
 

@@ -22,9 +22,11 @@ const (
 // zoneView has the zone rules that a repository stored at some moment, for comparison
 // with the program's rules.
 type zoneView struct {
-	read  time.Time    // by this machine's clock, before the query
-	rules []ZoneRecord // in alphabetical order
-	own   sync.Map     // the results of comparisons, by zone: *otherRules
+	read  time.Time                    // by this machine's clock, before the query
+	rules []ZoneRecord                 // in alphabetical order
+	own   sync.Map                     // the results of comparisons, by zone: *otherRules
+	days  dayWork                      // the result of comparing calendars
+	mine  map[string]calendar.DayRules // the calendars of this program, by name
 }
 
 // otherRules are this program's rules in a zone for which the repository follows other rules, or may.
@@ -50,7 +52,7 @@ func (s *scheduler) readZones(ctx context.Context) (*zoneView, ZoneBook, error) 
 	if err != nil {
 		return nil, book, err
 	}
-	v := &zoneView{read: asked, rules: book.Rules}
+	v := &zoneView{read: asked, rules: book.Rules, days: s.compareDays(book), mine: s.calendars(book.Now.UTC().Year() - 1)}
 	if !s.inTransaction() {
 		s.zones.Store(v)
 	}

@@ -4,77 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
 
 	"github.com/almanac-go/almanac/calendar"
-	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/profile"
 )
-
-// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01, or a day of the
-// year if the year is not known. [NewUser] checks that the date is not in the future, which depends
-// on the user's zone. Values are comparable with ==. The zero DateOfBirth means that the date is
-// not known. NewUser accepts it, and a date without a year, only with [WithOptionalProfile].
-type DateOfBirth struct{ date calendar.Date }
-
-// earliestBirth is before the birth of anyone alive; an earlier date is a typing error.
-var earliestBirth = calendar.Date{Year: 1900, Month: time.January, Day: 1}
-
-// ParseDateOfBirth parses a date of birth in the form "1990-03-15", or without a year in
-// the form "--03-15" or "--0315" (RFC 6350). The error is an [*InvalidDateOfBirthError].
-func ParseDateOfBirth(s string) (DateOfBirth, error) {
-	if day, found := strings.CutPrefix(s, "--"); found {
-		return parseDayOfBirth(s, day)
-	}
-	date, err := calendar.ParseDate(s)
-	if err != nil {
-		return DateOfBirth{}, &InvalidDateOfBirthError{Value: excerpt.Of(s, 32), Reason: problemOf(err)}
-	}
-	if date.Before(earliestBirth) {
-		return DateOfBirth{}, &InvalidDateOfBirthError{Value: s, Reason: "is before " + earliestBirth.String()}
-	}
-	return DateOfBirth{date}, nil
-}
-
-// parseDayOfBirth parses a date of birth without a year, of which day follows the "--".
-func parseDayOfBirth(s, day string) (DateOfBirth, error) {
-	if len(day) == len("0315") {
-		day = day[:2] + "-" + day[2:]
-	}
-	date, err := calendar.ParseDate("2000-" + day) // a leap year has each day
-	if err != nil {
-		return DateOfBirth{}, &InvalidDateOfBirthError{Value: excerpt.Of(s, 32), Reason: "is not a day of the year in the form --MM-DD"}
-	}
-	date.Year = 0
-	return DateOfBirth{date}, nil
-}
-
-// Date returns the date. Its Year is 0 if the year is not known. The result is the zero Date if d is zero.
-func (d DateOfBirth) Date() calendar.Date { return d.date }
-
-// IsZero reports whether the date is not known.
-func (d DateOfBirth) IsZero() bool { return d == DateOfBirth{} }
-
-// Year returns the year, from 1900 on. It reports false if the year is not known.
-func (d DateOfBirth) Year() (year int, known bool) { return d.date.Year, d.date.Year != 0 }
-
-// MonthDay returns the month and the day of the month. Both are 0 if the date is not known.
-func (d DateOfBirth) MonthDay() (month time.Month, day int) { return d.date.Month, d.date.Day }
-
-// String formats d as "1990-03-15", or as "--03-15" if the year is not known. The zero DateOfBirth is "".
-func (d DateOfBirth) String() string {
-	switch {
-	case d.IsZero():
-		return ""
-	case d.date.Year == 0:
-		return fmt.Sprintf("--%02d-%02d", d.date.Month, d.date.Day)
-	}
-	return d.date.String()
-}
 
 // User is a user whose events the library delivers. Users are values: [User.Edit] returns a changed copy.
 type User struct {
@@ -89,8 +26,8 @@ type User struct {
 	Email       string          // an e-mail address, as it was given; "" means none
 	// ExternalID is the host's own id of the user. No two users have the same one. The default is "", none.
 	ExternalID string
-	// OptOuts are what the user refuses, without repetition, in the order of types and
-	// channels. Nil means that the user refuses nothing.
+	// OptOuts are what the user refuses, one of each type and channel, in the order of types and
+	// channels. Those that have ended stay, as a record. Nil means that the user refuses nothing.
 	OptOuts []OptOut
 	// CreationDigest is the CreationDigest of the profile that created the user. It never changes.
 	CreationDigest string
@@ -117,8 +54,13 @@ type Profile struct {
 	ID          uuid.UUID // the host's own id for the user; the zero UUID means a new id
 	FirstName   string
 	LastName    string
-	DateOfBirth string // YYYY-MM-DD, or --MM-DD without the year
-	Timezone    string // an IANA name; "" means unknown, only with WithZoneGuess
+	DateOfBirth string // YYYY-MM-DD, or --MM-DD without the year; see Calendar
+	// Calendar is the name of the calendar by which DateOfBirth is given, such as "hebrew", and the user
+	// keeps birthdays. [calendar.RegisterSystems] makes calendars known. An L behind the number of a month
+	// says that it is a leap month: "5774-05L-08". The date is stored as given, and never converted. The
+	// default is "", the Gregorian calendar.
+	Calendar string
+	Timezone string // an IANA name; "" means unknown, only with WithZoneGuess
 	// Attributes are a JSON object; nil means {}. They have at most 64 KiB as PostgreSQL writes
 	// them: without other white space than one blank after each comma and colon, without escapes
 	// that are not needed, and with 1e3 as 1000. The text that is given has at most 256 KiB.
@@ -152,6 +94,10 @@ type ProfileChange struct {
 	FirstName   *string
 	LastName    *string
 	DateOfBirth *string
+	// Calendar is the calendar of DateOfBirth. A change to another calendar needs the date too, also if
+	// it is "". If the stored date is by another calendar than the Gregorian one, a new date needs the
+	// calendar, also if it stays the same. A pointer to "" means the Gregorian calendar.
+	Calendar *string
 	// Timezone declares the zone, in place of a guess or of the default. With WithZoneGuess, a pointer
 	// to "" withdraws it: the zone is then guessed again, or is the default.
 	Timezone   *string
@@ -196,7 +142,7 @@ func newUser(p Profile, now time.Time, rules profileRules) (User, error) {
 		u.ID = id
 	}
 	u, err := u.with(ProfileChange{
-		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
+		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Calendar: &p.Calendar, Timezone: &p.Timezone, Attributes: p.Attributes,
 		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID, OptOut: p.OptOuts,
 	}, now, rules)
 	if profile.Printable(p.CreationDigest, maxCreationDigest) {
@@ -262,13 +208,8 @@ func (u User) with(c ProfileChange, now time.Time, rules profileRules) (User, er
 	}
 	name("firstName", c.FirstName, &u.FirstName)
 	name("lastName", c.LastName, &u.LastName)
-	var born error
-	if c.DateOfBirth != nil {
-		if u.DateOfBirth, born = dateOfBirth(*c.DateOfBirth, rules.optional); born != nil {
-			refuse("dateOfBirth", problemOf(born), born)
-		}
-	}
-	was := u.Timezone
+	was := u
+	bornWell := u.withBirth(c, rules.optional, refuse)
 	u.withZone(c, rules, refuse)
 	u.withOptional(c, refuse)
 	u.withAttributes(c, refuse)
@@ -277,8 +218,7 @@ func (u User) with(c ProfileChange, now time.Time, rules profileRules) (User, er
 			return User{}, err
 		}
 	}
-	dated := c.DateOfBirth != nil || c.Timezone != nil || u.Timezone != was
-	if dated && born == nil && latestBirth(u, now).Before(u.DateOfBirth.date) {
+	if bornWell && (c.DateOfBirth != nil || c.Timezone != nil || u.Timezone != was.Timezone) && u.isUnborn(now) {
 		err := &InvalidDateOfBirthError{Value: u.DateOfBirth.String(), Reason: "is in the future", Future: true}
 		refuse("dateOfBirth", err.Reason, err)
 	}
@@ -286,21 +226,6 @@ func (u User) with(c ProfileChange, now time.Time, rules profileRules) (User, er
 		return User{}, &bad
 	}
 	return u, nil
-}
-
-// dateOfBirth parses a date of birth. If optional is true, it accepts "", and dates without a year.
-func dateOfBirth(s string, optional bool) (DateOfBirth, error) {
-	switch {
-	case s == "" && optional:
-		return DateOfBirth{}, nil
-	case s == "":
-		return DateOfBirth{}, &InvalidDateOfBirthError{Reason: "is empty"}
-	}
-	d, err := ParseDateOfBirth(s)
-	if _, known := d.Year(); err == nil && !known && !optional {
-		err = &InvalidDateOfBirthError{Value: s, Reason: "has no year"}
-	}
-	return d, err
 }
 
 // withOptional applies the changes of fields that are never required.
@@ -322,19 +247,11 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 			refuse("externalId", problem, nil)
 		}
 	}
+	stored := u.OptOuts
 	u.OptOuts = c.optOuts(*u)
-	if problem := optOutsProblem(u.OptOuts); len(c.OptOut) > 0 && problem != "" {
+	if problem := u.optOutsProblem(stored); len(c.OptOut) > 0 && problem != "" {
 		refuse("optOuts", problem, nil)
 	}
-}
-
-// latestBirth returns the present date in the user's zone. If the zone is not known, it returns
-// the present date in the easternmost zone, so that a date in the future is still reported.
-func latestBirth(u User, now time.Time) calendar.Date {
-	if u.Timezone.IsZero() {
-		return calendar.DateOf(now.UTC().Add(14 * time.Hour))
-	}
-	return u.Timezone.WallTime(now).Date
 }
 
 // problemOf returns what is wrong with a field, without the name of the field.
@@ -344,6 +261,9 @@ func problemOf(err error) string {
 	}
 	if zone, ok := errors.AsType[*calendar.InvalidTimezoneError](err); ok {
 		return zone.Problem()
+	}
+	if unknown, ok := errors.AsType[*calendar.UnknownSystemError](err); ok {
+		return unknown.Problem()
 	}
 	if format, ok := errors.AsType[*calendar.FormatError](err); ok {
 		return format.Problem

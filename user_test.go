@@ -476,7 +476,7 @@ func TestEditChangesOnlyTheNamedFields(t *testing.T) {
 		"nothing":       {almanac.ProfileChange{}, func(*almanac.User) {}},
 		"first name":    {almanac.ProfileChange{FirstName: ptr("Augusta")}, func(u *almanac.User) { u.FirstName = "Augusta" }},
 		"last name":     {almanac.ProfileChange{LastName: ptr("King")}, func(u *almanac.User) { u.LastName = "King" }},
-		"date of birth": {almanac.ProfileChange{DateOfBirth: ptr("1992-02-29")}, func(u *almanac.User) { u.DateOfBirth, _ = almanac.ParseDateOfBirth("1992-02-29") }},
+		"date of birth": {almanac.ProfileChange{DateOfBirth: ptr("1992-02-29")}, func(u *almanac.User) { u.DateOfBirth, _ = almanac.ParseDateOfBirth("1992-02-29", "") }},
 		"zone":          {almanac.ProfileChange{Timezone: ptr("asia/tokyo")}, func(u *almanac.User) { u.Timezone = calendar.StoredTimezone("Asia/Tokyo") }},
 		"attributes":    {almanac.ProfileChange{Attributes: json.RawMessage(`{"b":2}`)}, func(u *almanac.User) { u.Attributes = json.RawMessage(`{"b":2}`) }},
 	}
@@ -590,7 +590,7 @@ func TestDateOfBirthReturnsItsText(t *testing.T) {
 			text = day.String()
 		}
 
-		d, err := almanac.ParseDateOfBirth(text)
+		d, err := almanac.ParseDateOfBirth(text, "")
 
 		if year != 0 && !day.Valid() { // 29 February of a common year
 			if err == nil {
@@ -602,7 +602,7 @@ func TestDateOfBirthReturnsItsText(t *testing.T) {
 		if err != nil || d.String() != text || d.Date() != day || is != year || known != (year != 0) || d.IsZero() {
 			t.Fatalf("%s is %s, %v, year %d %v: %v", text, d, d.Date(), is, known, err)
 		}
-		if short, err := almanac.ParseDateOfBirth(fmt.Sprintf("--%02d%02d", day.Month, day.Day)); err != nil || (short == d) != (year == 0) {
+		if short, err := almanac.ParseDateOfBirth(fmt.Sprintf("--%02d%02d", day.Month, day.Day), ""); err != nil || (short == d) != (year == 0) {
 			t.Fatalf("the short form is %s, %v; want %s without a year", short, err, d)
 		}
 	})
@@ -614,7 +614,7 @@ func FuzzParseDateOfBirth(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		d, err := almanac.ParseDateOfBirth(s)
+		d, err := almanac.ParseDateOfBirth(s, "")
 		if err != nil {
 			var invalid *almanac.InvalidDateOfBirthError
 			if !errors.As(err, &invalid) || invalid.Reason == "" || !d.IsZero() {
@@ -622,7 +622,7 @@ func FuzzParseDateOfBirth(f *testing.F) {
 			}
 			return
 		}
-		again, err := almanac.ParseDateOfBirth(d.String())
+		again, err := almanac.ParseDateOfBirth(d.String(), "")
 		year, known := d.Year()
 		if err != nil || again != d || known && (year < 1900 || !d.Date().Valid()) || d.IsZero() {
 			t.Fatalf("%q is %q, and again %q, %v", s, d, again, err)

@@ -32,12 +32,18 @@ type state struct {
 	due    map[uuid.UUID]time.Time          // the instant of each event when it was created, which its idempotency key hashes
 	used   map[series]almanac.UsedKeys      // of the events that have ended
 	waits  map[series]almanac.StalledSeries // the stalled series
-	zones  []almanac.ZoneRecord             // by zone; replaced as a whole, because it is large and seldom changes
-	marks  []calendar.ZoneRules             // replaced as a whole too
 	shared map[string]almanac.Setting       // by name
 	pruned time.Time                        // events due before it may have been pruned
+	rules
 	lanes
 	undo undo
+}
+
+// rules are what events follow. Each list is replaced as a whole, because it seldom changes.
+type rules struct {
+	zones     []almanac.ZoneRecord // by zone
+	marks     []calendar.ZoneRules
+	calendars []calendar.DayRules // by name
 }
 
 // undo puts back what a transaction has changed in the maps.

@@ -31,7 +31,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User), At: now}
 		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
 			ahead := max(request.Ahead, 0)
-			if e.ClaimCount > 0 {
+			if e.ClaimCount > 0 || e.Consulted.Calendars != "" {
 				ahead = 0
 			}
 			return r.paused(e.Type, now) || e.AvailableAt.After(now.Add(ahead))

@@ -141,7 +141,7 @@ func (r *Repository) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err 
 }
 
 func (s *state) zoneBook(now time.Time) almanac.ZoneBook {
-	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Now: now}
+	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Calendars: slices.Clone(s.calendars), Now: now}
 }
 
 func byZone(a, b calendar.ZoneRules) int {
@@ -149,12 +149,21 @@ func byZone(a, b calendar.ZoneRules) int {
 }
 
 // EditZoneRules edits the stored zone rules.
-func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
 	return r.transact(ctx, func(now time.Time) error {
-		changed, err := edit(r.zoneBook(now))
+		edited, err := edit(r.zoneBook(now))
 		if err != nil {
 			return err
 		}
+		r.calendars = slices.Clone(r.calendars)
+		for _, rules := range edited.Calendars {
+			i, known := slices.BinarySearchFunc(r.calendars, rules.Name, func(r calendar.DayRules, name string) int { return strings.Compare(r.Name, name) })
+			if !known {
+				r.calendars = slices.Insert(r.calendars, i, rules)
+			}
+			r.calendars[i] = rules
+		}
+		changed := edited.Rules
 		r.zones = slices.Clone(r.zones)
 		for _, rules := range changed {
 			rules.Recheck = rules.Recheck.UTC().Truncate(time.Microsecond)
@@ -169,6 +178,35 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBo
 		})
 		return nil
 	})
+}
+
+// Consulted returns what pending events of a type have consulted.
+func (r *Repository) Consulted(ctx context.Context, eventType string) (all []calendar.Consulted, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		for _, e := range r.events {
+			if e.Status == almanac.Pending && e.Type == eventType && e.Consulted.Calendars != "" && !slices.Contains(all, e.Consulted) {
+				all = append(all, e.Consulted)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b calendar.Consulted) int { return strings.Compare(a.String(), b.String()) })
+	return all, err
+}
+
+// FindConsulted returns a page of the pending events of a type that have consulted the same.
+func (r *Repository) FindConsulted(ctx context.Context, eventType string, c calendar.Consulted, page almanac.Page) (found almanac.List[almanac.Event], err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return almanac.List[almanac.Event]{}, err
+	}
+	err = r.read(ctx, func(time.Time) error {
+		found = almanac.PageOf(r.matching(func(e almanac.Event) bool {
+			return e.Status == almanac.Pending && e.Type == eventType && c.Calendars != "" && e.Consulted == c && bytes.Compare(e.ID[:], after[:]) > 0
+		}), limit, almanac.OldestFirst)
+		return nil
+	})
+	return found, err
 }
 
 // mark stores by which other rules an event was planned, and returns the event as stored.

@@ -34,7 +34,7 @@ func newborn(e almanac.Event, now time.Time) almanac.Event {
 	e.CreatedAt = now
 	return almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, Lane: e.Lane, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
-		Status: almanac.Pending, Due: e.Due, Wall: e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
+		Status: almanac.Pending, Due: e.Due, Wall: e.Wall, Nominal: e.Nominal, Consulted: e.Consulted, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
 		Payload: e.Payload, UserVersion: e.UserVersion, ReadyAt: e.ReadyAt, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
 	}

@@ -287,7 +287,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	was := s.events[to.ID]
 	e := was
-	e.Due, e.AvailableAt, e.Wall, e.Nominal, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Nominal, to.Zone
+	e.Due, e.AvailableAt, e.Wall, e.Nominal, e.Zone, e.Consulted = to.Due, to.AvailableAt, to.Wall, to.Nominal, to.Zone, to.Consulted
 	e.Policies, e.Payload, e.Lane, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.Lane, to.UserVersion, to.Version
 	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
 	switch {

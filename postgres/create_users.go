@@ -105,8 +105,12 @@ func (s *Store) insertOne(ctx context.Context, tx pgx.Tx, keys keys, p almanac.U
 	if err := keys.choose(ctx, tx, events); err != nil {
 		return nil, err
 	}
+	args, err := newUserArgs(list)
+	if err != nil {
+		return nil, err
+	}
 	var batch pgx.Batch
-	batch.Queue(s.statements.InsertUsers, newUserArgs(list))
+	batch.Queue(s.statements.InsertUsers, args)
 	if len(events) > 0 {
 		batch.Queue(s.statements.InsertFirstEvents, newEventArgs(events))
 	}
@@ -146,7 +150,11 @@ func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvent
 				return err
 			}
 		}
-		created, err := s.insertRows(ctx, tx, s.statements.InsertUsers, newUserArgs(slices.DeleteFunc(slices.Clone(list), repeatsSeries)))
+		args, err := newUserArgs(slices.DeleteFunc(slices.Clone(list), repeatsSeries))
+		if err != nil {
+			return err
+		}
+		created, err := s.insertRows(ctx, tx, s.statements.InsertUsers, args)
 		if err != nil {
 			return err
 		}
@@ -188,25 +196,33 @@ func byID(rows []made) map[uuid.UUID]made {
 }
 
 // newUserArgs returns the parallel arrays for new users.
-func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
+func newUserArgs(users []almanac.UserWithEvents) (pgx.StrictNamedArgs, error) {
 	type entry = almanac.UserWithEvents
+	var errs []error
+	optOuts := column(users, func(p entry) string {
+		text, err := formatOptOuts(p.User.OptOuts)
+		errs = append(errs, err)
+		return text
+	})
 	return pgx.StrictNamedArgs{
 		"ids":               uuids(column(users, func(p entry) uuid.UUID { return p.User.ID })),
 		"first_names":       column(users, func(p entry) string { return p.User.FirstName }),
 		"last_names":        column(users, func(p entry) string { return p.User.LastName }),
 		"dates_of_birth":    column(users, func(p entry) pgtype.Date { return birthArg(p.User.DateOfBirth) }),
+		"birth_calendars":   column(users, func(p entry) string { return p.User.DateOfBirth.Calendar() }),
+		"birth_days":        column(users, func(p entry) string { return birthDay(p.User.DateOfBirth) }),
 		"timezones":         column(users, func(p entry) string { return p.User.Timezone.String() }),
 		"zone_sources":      column(users, func(p entry) string { return string(p.User.ZoneSource) }),
 		"attributes":        column(users, func(p entry) string { return string(p.User.Attributes) }),
 		"locales":           column(users, func(p entry) string { return p.User.Locale }),
 		"emails":            column(users, func(p entry) string { return p.User.Email }),
 		"external_ids":      column(users, func(p entry) string { return p.User.ExternalID }),
-		"opt_outs":          column(users, func(p entry) string { return formatOptOuts(p.User.OptOuts) }),
+		"opt_outs":          optOuts,
 		"folded_names":      column(users, func(p entry) string { return fold.Text(p.User.Name()) }),
 		"folded_last_names": column(users, func(p entry) string { return fold.Text(p.User.LastName) }),
 		"folded_emails":     column(users, func(p entry) string { return fold.Text(p.User.Email) }),
 		"creation_digests":  column(users, func(p entry) string { return p.User.CreationDigest }),
-	}
+	}, errors.Join(errs...)
 }
 
 // insertFirst stores the events of new users, and returns them in the order given.

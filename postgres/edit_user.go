@@ -137,7 +137,10 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 // given wall time.
 func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit, shown calendar.WallTime) (stored almanac.Edit, err error) {
 	if wanted.User != nil {
-		args := userArgs(*wanted.User)
+		args, err := userArgs(*wanted.User)
+		if err != nil {
+			return stored, err
+		}
 		args["version"] = wanted.User.Version
 		user, err := one(ctx, tx, s.statements.UpdateUser, args, scanUsers())
 		if err != nil {
@@ -247,6 +250,8 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	}
 	events = firstOfEachSeries(events)
 	args := newEventArgs(events) // each keeps the idempotency key of the event that it repeats
+	delete(args, "consulting")   // it has been claimed
+	delete(args, "consulted")
 	args["available"] = column(events, func(e almanac.Event) time.Time { return e.AvailableAt })
 	args["claims"] = column(events, func(e almanac.Event) int { return e.ClaimCount })
 	args["errors"] = column(events, func(e almanac.Event) pgtype.Text { return textOrNull(e.LastError) })

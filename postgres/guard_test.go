@@ -196,6 +196,8 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 		"born in another century":                   {check, "date_of_birth", "1815-12-10"},
 		"born before the year that stands for none": {check, "date_of_birth", "0003-12-31"},
 		"born after it":                             {check, "date_of_birth", "0005-01-01"},
+		"born by two calendars":                     {check, "birth_day", "5774-05L-08"},
+		"born by a calendar on no day":              {check, "birth_calendar", "hebrew"},
 		"attributes are a list":                     {check, "attributes", []string{}},
 		"an empty locale":                           {check, "locale", ""},
 		"a long locale":                             {check, "locale", strings.Repeat("a", 101)},

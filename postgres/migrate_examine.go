@@ -93,7 +93,8 @@ var trail = catalog{
 var outbox = catalog{
 	{KindTrigger, "users.users_outbox"}: "CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON users FOR EACH ROW EXECUTE FUNCTION write_outbox()",
 	{KindTrigger, "users.users_outbox_changed"}: "CREATE TRIGGER users_outbox_changed AFTER UPDATE ON users FOR EACH ROW " +
-		"WHEN (old.timezone <> new.timezone OR old.date_of_birth IS DISTINCT FROM new.date_of_birth OR old.deleted_at IS NULL AND new.deleted_at IS NOT NULL) " +
+		"WHEN (old.timezone <> new.timezone OR old.date_of_birth IS DISTINCT FROM new.date_of_birth OR old.birth_calendar IS DISTINCT FROM new.birth_calendar " +
+		"OR old.birth_day IS DISTINCT FROM new.birth_day OR old.deleted_at IS NULL AND new.deleted_at IS NOT NULL) " +
 		"EXECUTE FUNCTION write_outbox()",
 	{KindTrigger, "series.series_outbox"}: "CREATE TRIGGER series_outbox AFTER INSERT ON series FOR EACH ROW WHEN (new.event_id IS NOT NULL) EXECUTE FUNCTION write_outbox()",
 	{KindTrigger, "series.series_outbox_changed"}: "CREATE TRIGGER series_outbox_changed AFTER UPDATE ON series FOR EACH ROW " +

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -47,6 +49,7 @@ func TestBirthdaysAreFoundBySQL(t *testing.T) {
 // A date of birth that comes or goes plans or removes the birthday, and the outbox says so.
 func TestBirthdaysFollowTheDateOfBirth(t *testing.T) {
 	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
 	pool := pgtest.Pool(t)
 	require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
 	s := optional(t, mustStore(t, pool))
@@ -55,10 +58,14 @@ func TestBirthdaysFollowTheDateOfBirth(t *testing.T) {
 	require.Empty(t, created.Events)
 	want := []string{}
 	for _, step := range []struct {
-		born                           string
+		born, by                       string
 		added, removed, moved, changed int
-	}{{"--02-29", 1, 0, 0, 1}, {"--03-15", 0, 0, 1, 1}, {"1990-03-15", 0, 0, 0, 1}, {"1990-03-15", 0, 0, 0, 0}, {"", 0, 1, 0, 1}, {"", 0, 0, 0, 0}} {
-		result, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{DateOfBirth: &step.born})
+	}{
+		{"--02-29", "", 1, 0, 0, 1}, {"--03-15", "", 0, 0, 1, 1}, {"1990-03-15", "", 0, 0, 0, 1}, {"1990-03-15", "", 0, 0, 0, 0},
+		{"1986-03L-08", "lunar", 1, 1, 0, 1}, {"--03L-08", "lunar", 0, 0, 0, 1}, {"--03L-08", "lunar", 0, 0, 0, 0}, {"1990-03-15", "", 1, 1, 0, 1},
+		{"", "", 0, 1, 0, 1}, {"", "", 0, 0, 0, 0},
+	} {
+		result, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{DateOfBirth: &step.born, Calendar: &step.by})
 		require.NoError(t, err)
 		require.Equal(t, []int{step.added, step.removed, step.moved}, []int{len(result.Added), len(result.Removed), len(result.Moved)}, "born %q", step.born)
 		if step.changed > 0 {

@@ -254,9 +254,9 @@ func TestZoneMarksOfOpenTransactionsStay(t *testing.T) {
 	create(bound)
 	create(store)
 
-	require.NoError(t, store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+	require.NoError(t, store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 		require.Equal(t, []calendar.ZoneRules{mark}, book.Marks)
-		return []almanac.ZoneRecord{{ZoneRules: book.Marks[0]}}, nil
+		return almanac.ZoneBook{Rules: []almanac.ZoneRecord{{ZoneRules: book.Marks[0]}}}, nil
 	}))
 	book, err := store.ZoneRules(t.Context())
 	require.NoError(t, err)

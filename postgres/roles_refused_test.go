@@ -90,7 +90,7 @@ var (
 	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since", "program", "zone_data"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	marks   = []string{"zone", "fingerprint", "since", "version"}
-	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "zone_source", "attributes", "version", "deleted_at", "created_at", "updated_at",
+	people  = []string{"id", "first_name", "last_name", "date_of_birth", "birth_calendar", "birth_day", "timezone", "zone_source", "attributes", "version", "deleted_at", "created_at", "updated_at",
 		"locale", "email", "external_id", "opt_outs", "folded_name", "folded_last_name", "folded_email"}
 )
 

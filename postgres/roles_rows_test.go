@@ -286,7 +286,7 @@ func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 		"lane_states.allowed": "doubled below 64 only", "lane_states.failures": "a check bounds it", "lane_states.of_day": "as many as start in a day", "lane_states.slot": "computed from the time",
 		"due_changes.quarter": copied, "due_counts.quarter": copied,
 		"due_changes.n": "its sum is a bigint", "due_counts.n": "a bigint that only workers write",
-		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied,
+		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied, "calendars.since": "a check bounds it",
 		"outbox_consumers.low": copied, "outbox_consumers.next_low": copied, "outbox_consumers.last": copied,
 	}
 	written := c.lines(t, `

@@ -112,6 +112,7 @@ type eventRow struct {
 	token              *uuid.UUID
 	origin             originRow
 	failure, lastError *string
+	consulted          *string
 }
 
 // cells returns the columns of an event in the views of events. If claimed is true, it returns the
@@ -119,7 +120,7 @@ type eventRow struct {
 // as text, because not every pooler and protocol version supports its binary form.
 func (r *eventRow) cells(claimed bool) []cell {
 	e, texts := &r.event, new(repeated)
-	cells := make([]cell, 0, 32)
+	cells := make([]cell, 0, 33)
 	for _, c := range [...]struct {
 		stored, claimed string
 		into            any
@@ -157,6 +158,7 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.version", "s.version", &e.Version},
 		{"e.created_at", "s.created_at", &e.CreatedAt},
 		{"e.updated_at", "", &e.UpdatedAt},
+		{"e.consulted", "", &r.consulted},
 	} {
 		switch {
 		case !claimed:
@@ -185,6 +187,9 @@ func (r *eventRow) value() almanac.Event {
 	e.ReadyAt, e.AvailableAt, e.ExecutedAt = orZero(r.times.ready).UTC(), orZero(r.times.available).UTC(), orZero(r.times.executed).UTC()
 	e.LeaseToken = orZero(r.token)
 	e.FailureReason, e.LastError = orZero(r.failure), orZero(r.lastError)
+	if r.consulted != nil {
+		e.Consulted, _ = calendar.ParseConsulted(*r.consulted) // another program's text: the event is not planned again
+	}
 	return e
 }
 
@@ -232,6 +237,7 @@ func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 type userRow struct {
 	user             almanac.User
 	born             pgtype.Date
+	bornBy, bornDay  *string // NULL for a Gregorian date
 	zone, source     string
 	attributes       []byte
 	locale, email    *string
@@ -246,6 +252,8 @@ func (r *userRow) cells() []cell {
 		{"u.first_name", &u.FirstName},
 		{"u.last_name", &u.LastName},
 		{"u.date_of_birth", &r.born},
+		{"u.birth_calendar", &r.bornBy},
+		{"u.birth_day", &r.bornDay},
 		{"u.timezone", texts.into(&r.zone)},
 		{"u.zone_source", texts.into(&r.source)},
 		{"u.attributes::text", &r.attributes},
@@ -267,16 +275,19 @@ func (r *userRow) value() (almanac.User, error) {
 	u := r.user
 	u.ZoneSource = almanac.ZoneSource(r.source)
 	var err error
-	if u.DateOfBirth, err = birthOf(r.born); err != nil {
+	if r.bornDay != nil {
+		u.DateOfBirth, err = birthBy(orZero(r.bornBy), *r.bornDay)
+	} else {
+		u.DateOfBirth, err = birthOf(r.born)
+	}
+	if err != nil {
 		return almanac.User{}, err
 	}
 	u.Attributes = r.attributes
 	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orZero(r.locale), orZero(r.email), orZero(r.external), orZero(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	if r.optOuts != nil {
-		var optOuts []almanac.OptOut // not &u.OptOuts: each user would be on the heap
-		err = json.Unmarshal([]byte(*r.optOuts), &optOuts)
-		u.OptOuts = optOuts
+		u.OptOuts, err = parseOptOuts(*r.optOuts)
 	}
 	return u, err
 }
@@ -324,13 +335,34 @@ func formatPolicies(p calendar.Policies) string {
 	return strings.Join([]string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd)}, ",")
 }
 
-// formatOptOuts returns opt-outs in the form of the column, or "" for none.
-func formatOptOuts(all []almanac.OptOut) string {
-	if len(all) == 0 {
-		return ""
+// parseOptOuts reads the opt-outs of a user. Another program can have stored texts that are no dates. They
+// must not make the user unreadable: an opt-out with such an end has none, because the user said no.
+func parseOptOuts(text string) ([]almanac.OptOut, error) {
+	var stored []struct {
+		Type, Channel, Until, Reason, Author, Since string
 	}
-	text, _ := json.Marshal(all) // texts always have a JSON form
-	return string(text)
+	if err := json.Unmarshal([]byte(text), &stored); err != nil {
+		return nil, err
+	}
+	all := make([]almanac.OptOut, len(stored))
+	for i, o := range stored {
+		all[i] = almanac.OptOut{Type: o.Type, Channel: almanac.Channel(o.Channel), Reason: o.Reason, Author: o.Author}
+		all[i].Until, _ = calendar.ParseDate(o.Until)
+		all[i].Since, _ = time.Parse(time.RFC3339, o.Since)
+		if all[i].Since = all[i].Since.UTC(); all[i].Since.Year() < 1 || all[i].Since.Year() > 9999 {
+			all[i].Since = time.Time{} // formatOptOuts could not write it back
+		}
+	}
+	return all, nil
+}
+
+// formatOptOuts returns opt-outs in the form of the column, or "" for none.
+func formatOptOuts(all []almanac.OptOut) (string, error) {
+	if len(all) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
 }
 
 // parsePolicies parses the value of the column.

@@ -138,6 +138,9 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion
 	})
 	args["lanes"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.Lane), c.next.Lane != c.was.Lane })
+	args["consulted"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
+		return textOrNull(c.next.Consulted.String()), c.next.Consulted.Calendars != ""
+	})
 	return args
 }
 

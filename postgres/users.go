@@ -107,22 +107,23 @@ func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamed
 	return d, err
 }
 
-func userArgs(u almanac.User) pgx.StrictNamedArgs {
+func userArgs(u almanac.User) (pgx.StrictNamedArgs, error) {
+	optOuts, err := formatOptOuts(u.OptOuts)
 	return pgx.StrictNamedArgs{
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
-		"date_of_birth": birthArg(u.DateOfBirth), "timezone": u.Timezone.String(), "zone_source": string(u.ZoneSource), "attributes": string(u.Attributes),
+		"date_of_birth": birthArg(u.DateOfBirth), "birth_calendar": textOrNull(u.DateOfBirth.Calendar()), "birth_day": textOrNull(birthDay(u.DateOfBirth)), "timezone": u.Timezone.String(), "zone_source": string(u.ZoneSource), "attributes": string(u.Attributes),
 		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
-		"opt_outs":    textOrNull(formatOptOuts(u.OptOuts)),
+		"opt_outs":    textOrNull(optOuts),
 		"folded_name": fold.Text(u.Name()), "folded_last_name": fold.Text(u.LastName), "folded_email": textOrNull(fold.Text(u.Email)),
-	}
+	}, err
 }
 
 // unknownYear is the year of a stored date of birth whose year is not known: a leap year, which has each day.
 const unknownYear = 4
 
-// birthArg returns a date of birth in the form of the column.
+// birthArg returns a Gregorian date of birth in the form of the column. For others it is NULL.
 func birthArg(d almanac.DateOfBirth) pgtype.Date {
-	if d.IsZero() {
+	if d.IsZero() || d.Calendar() != "" {
 		return pgtype.Date{}
 	}
 	date := d.Date()
@@ -132,15 +133,31 @@ func birthArg(d almanac.DateOfBirth) pgtype.Date {
 	return pgtype.Date{Time: calendar.WallTime{Date: date}.Labelled(), Valid: true}
 }
 
+// birthDay returns a date of birth by another calendar in the form of the column. For others it is "".
+func birthDay(d almanac.DateOfBirth) string {
+	if d.Calendar() == "" {
+		return ""
+	}
+	return d.Day().String()
+}
+
 // birthOf is the inverse of birthArg.
 func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 	switch {
 	case !stored.Valid:
 		return almanac.DateOfBirth{}, nil
 	case stored.Time.Year() == unknownYear:
-		return almanac.ParseDateOfBirth(stored.Time.Format("--01-02"))
+		return almanac.StoredDateOfBirth(stored.Time.Format("--01-02"), "")
 	}
-	return almanac.ParseDateOfBirth(stored.Time.Format(time.DateOnly))
+	return almanac.StoredDateOfBirth(stored.Time.Format(time.DateOnly), "")
+}
+
+// birthBy is the inverse of birthDay. The program may not know the calendar.
+func birthBy(system, day string) (almanac.DateOfBirth, error) {
+	if len(day) < len("0000-00-00") {
+		day = "--" + day
+	}
+	return almanac.StoredDateOfBirth(day, system)
 }
 
 const (

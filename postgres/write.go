@@ -116,6 +116,13 @@ func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
 	for _, c := range newEvent {
 		args[c.name] = c.values(events)
 	}
+	consulting, consulted := []uuid.UUID{}, []string{}
+	for i := range events {
+		if e := &events[i]; e.Consulted.Calendars != "" {
+			consulting, consulted = append(consulting, e.ID), append(consulted, e.Consulted.String())
+		}
+	}
+	args["consulting"], args["consulted"] = uuids(consulting), consulted
 	return args
 }
 
@@ -197,6 +204,7 @@ func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event)
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
 		"lanes":         column(events, func(e event) string { return e.Lane }),
+		"consulted":     column(events, func(e event) pgtype.Text { return textOrNull(e.Consulted.String()) }),
 	})
 	return all(ctx, tx, s.statements.MoveEvents, args, scanID)
 }

@@ -27,7 +27,7 @@ func (s *Store) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error
 // clock, in one round trip.
 func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac.ZoneBook, err error) {
 	var batch pgx.Batch
-	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Now} {
+	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Calendars, s.statements.Now} {
 		batch.Queue(sql)
 	}
 	results := db.SendBatch(ctx, &batch)
@@ -38,13 +38,16 @@ func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac
 	if book.Marks, err = next(results, pgx.CollectRows[calendar.ZoneRules], scanZoneMark); err != nil {
 		return book, err
 	}
+	if book.Calendars, err = next(results, pgx.CollectRows[calendar.DayRules], scanDayRules); err != nil {
+		return book, err
+	}
 	book.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
 	return book, err
 }
 
-// EditZoneRules changes the stored rules of zones. It waits for other edits of zone rules; readers
+// EditZoneRules changes the stored rules of zones and calendars. It waits for other edits of zone rules; readers
 // are not blocked. It deletes the marks of the zones that edit returns, and keeps the others.
-func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
+func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
 	return s.transact(ctx, "edit zone rules", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.statements.LockZoneRules); err != nil {
 			return err
@@ -53,10 +56,16 @@ func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (
 		if err != nil {
 			return err
 		}
-		changed, err := edit(book)
+		edited, err := edit(book)
 		if err != nil {
 			return asIs(err)
 		}
+		for _, rules := range edited.Calendars {
+			if _, err := tx.Exec(ctx, s.statements.PutCalendar, dayRulesArgs(rules)); err != nil {
+				return err
+			}
+		}
+		changed := edited.Rules
 		if err := s.putZoneRules(ctx, tx, changed); err != nil {
 			return err
 		}
@@ -121,6 +130,49 @@ func scanZoneMark(row pgx.CollectableRow) (calendar.ZoneRules, error) {
 	var r calendar.ZoneRules
 	err := row.Scan(&r.Zone, &r.Fingerprint, &r.Since, &r.Version)
 	return r, err
+}
+
+func dayRulesArgs(r calendar.DayRules) pgx.StrictNamedArgs {
+	until := time.Date(r.Until.Year, r.Until.Month, r.Until.Day, 0, 0, 0, 0, time.UTC)
+	return pgx.StrictNamedArgs{"name": r.Name, "release": r.Release, "until": until, "since": r.Since, "hashes": r.Hashes, "changed": r.Changed, "releases": r.Releases}
+}
+
+func scanDayRules(row pgx.CollectableRow) (r calendar.DayRules, err error) {
+	var until time.Time
+	err = row.Scan(&r.Name, &r.Release, &until, &r.Since, &r.Hashes, &r.Changed, &r.Releases)
+	r.Until = calendar.Date{Year: until.Year(), Month: until.Month(), Day: until.Day()}
+	return r, err
+}
+
+// Consulted returns what the pending events of a type have consulted.
+func (s *Store) Consulted(ctx context.Context, eventType string) (list []calendar.Consulted, err error) {
+	err = s.do(ctx, "find consulted calendars", func(ctx context.Context, db DB) error {
+		texts, err := all(ctx, db, s.statements.Consulted, pgx.StrictNamedArgs{"type": eventType}, pgx.RowTo[string])
+		list = nil
+		for _, text := range texts {
+			if c, err := calendar.ParseConsulted(text); err == nil { // see eventRow.value
+				list = append(list, c)
+			}
+		}
+		return err
+	})
+	return list, err
+}
+
+// FindConsulted returns a page of the pending events of a type that have consulted the same.
+func (s *Store) FindConsulted(ctx context.Context, eventType string, c calendar.Consulted, page almanac.Page) (found almanac.List[almanac.Event], err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return found, err
+	}
+	err = s.do(ctx, "find events by consulted calendars", func(ctx context.Context, db DB) error {
+		events, err := all(ctx, db, s.statements.FindConsulted, pgx.StrictNamedArgs{
+			"type": eventType, "consulted": c.String(), "after": uuidArg(after), "limit": limit + 1,
+		}, scanEvents())
+		found = almanac.PageOf(events, limit, almanac.OldestFirst)
+		return err
+	})
+	return found, err
 }
 
 // Offsets returns the offset from UTC of clocks in a zone at each of the instants, in their order, by the

@@ -28,7 +28,7 @@ var abilityCases = cases{
 		}
 	},
 	"Settings/returns the value that was stored last, and when it changed": func(k *kit) {
-		first := almanac.Setting{Name: "quiet hours", Value: "22:00:00-08:00:00", Program: "a v1"}
+		first := almanac.Setting{Name: "quiet hours", Value: "outside Mo-Su 08:00-22:00", Program: "a v1"}
 		err := k.r.PutSetting(k.Context(), first)
 		if errors.Is(err, errors.ErrUnsupported) {
 			k.same("settings", len(k.settings()), 0)

@@ -30,6 +30,12 @@ var aheadCases = cases{
 		fresh := k.newEvent(almanactest.DueIn(time.Minute * 5))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
 	}),
+	"Claim ahead/leaves events that have consulted calendars": ifAhead(func(k *kit) {
+		k.newEvent(almanactest.DueIn(time.Minute*5), consulting(byDE))
+		due := k.newEvent(consulting(byDE))
+		k.same("claimed", ids(k.ahead(10).Events), []uuid.UUID{due.ID})
+		k.consulted(byDE)
+	}),
 	"Confirm/returns the events that are still held": ifAhead(func(k *kit) {
 		k.newEvents(3, almanactest.DueIn(10*time.Minute))
 		events := k.ahead(3).Events

@@ -146,6 +146,8 @@ func full(now time.Time, u almanac.User, n int, options ...almanactest.EventOpti
 		e.KeyUnit = []calendar.Unit{calendar.UnitDay, "year:hebrew"}[n%2]
 		e.Nominal = calendar.WallTimeOf(now.UTC().Truncate(time.Second).Add(time.Duration(n) * 25 * time.Hour))
 		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)
+		day := calendar.Date{Year: 2026, Month: time.November, Day: n}
+		e.Consulted = calendar.Consulted{Calendars: "DE-BY@2026-11-" + strconv.Itoa(10+n), From: day, Until: day.AddDays(n), Provisional: n%2 == 1}
 		place(e, now.Add(time.Duration(n-60)*time.Minute))
 		e.ReadyAt = e.Due.Add(time.Duration(n) * 30 * time.Second)
 		e.AvailableAt = e.ReadyAt
@@ -166,7 +168,7 @@ func fullUser(n int) almanac.User {
 		almanactest.WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), almanactest.WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), almanactest.WithExternalID("№ "+strconv.Itoa(n)))
 	u.CreationDigest = "digest " + strconv.Itoa(n)
 	u.ZoneSource = []almanac.ZoneSource{almanac.ZoneDefault, almanac.ZoneGuessed, almanac.ZoneDeclared}[n%3]
-	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "TYPE " + strconv.Itoa(n)}, {Type: "<&>", Channel: "é"}}[:1+n%2]
+	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "TYPE " + strconv.Itoa(n)}, {Type: "<&>", Channel: "é", Until: calendar.Date{Year: 2027, Month: 3, Day: 1}, Reason: "<é>", Author: "☃", Since: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}}[n%2 : 1+2*(n%2)]
 	return u
 }
 

@@ -50,9 +50,9 @@ func chapters() []cases {
 		createUsersCases, createUsersRaceCases, addEventsCases, addEventsRefusedCases, addEventsRaceCases, userRowCases, findUsersCases,
 		updateCases, pageCases, specCases, eventRowCases, fieldCases, editFieldCases,
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
-		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases,
+		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
-		zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
+		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 	}
 }
 

@@ -77,6 +77,31 @@ var createUserCases = cases{
 			k.same("user of the claim", claim.Users[u.ID], user)
 		}
 	},
+	"CreateUser/stores dates of birth by a calendar that the program does not know": func(k *kit) {
+		for _, text := range []string{"5774-05L-08", "--05L-30", "2025-06-10", "--01-01"} {
+			u := almanactest.User()
+			u.DateOfBirth = must(almanac.StoredDateOfBirth(text, "unheard-of"))(k)
+			user, _ := k.create(u, k.event(u))
+			k.keptUser(user, u)
+			claim := k.take(request(1))
+			k.same("claimed", len(claim.Events), 1)
+			k.same("date of birth", claim.Users[u.ID].DateOfBirth, u.DateOfBirth)
+		}
+	},
+	"EditUser/changes the calendar of the date of birth": func(k *kit) {
+		was, _ := k.create(almanactest.User())
+		for _, born := range [][2]string{{"5774-05L-08", "unheard-of"}, {"--05L-08", "unheard-of"}, {"2025-06-10", "islamic-of-old"}, {"1990-01-01", ""}, {"2025-06-10", "unheard-of"}} {
+			var want almanac.User
+			edit := k.apply(was.ID, func(r almanac.Roster) (edit almanac.Edit, err error) {
+				if want, err = r.User.Edit(almanac.ProfileChange{}, r.Now); err == nil {
+					want.DateOfBirth, err = almanac.StoredDateOfBirth(born[0], born[1])
+				}
+				return almanac.Edit{User: &want}, err
+			})
+			k.keptUser(*edit.User, want)
+			k.same("date of birth", [2]string{edit.User.DateOfBirth.String(), edit.User.DateOfBirth.Calendar()}, born)
+		}
+	},
 	"CreateUser/refuses an external id that is taken": func(k *kit) {
 		first, _ := k.create(almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com")))
 		second := almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com"))

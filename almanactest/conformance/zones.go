@@ -17,21 +17,21 @@ var zoneCases = cases{
 		doubt := k.now.Add(time.Hour).Truncate(time.Microsecond)
 		tokyo := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "Asia/Tokyo", Fingerprint: -42, Since: 2026, Version: "2026b"}, Recheck: doubt}
 		berlin := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 1 << 62, Since: 2026}}
-		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 			k.same("stored at first", len(book.Rules)+len(book.Marks), 0)
 			k.same("time", book.Now.Before(k.now), false)
-			return []almanac.ZoneRecord{berlin, tokyo}, nil
+			return zones(berlin, tokyo), nil
 		}))
 		k.same("stored", k.zoneRules(), []almanac.ZoneRecord{tokyo, berlin})
 		tokyo.Recheck, tokyo.Version = time.Time{}, ""
-		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
-			return []almanac.ZoneRecord{tokyo}, nil
+		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+			return zones(tokyo), nil
 		}))
 		k.same("replaced", k.zoneRules(), []almanac.ZoneRecord{tokyo, berlin})
 	},
 	"EditZoneRules/returns the error of the edit and stores nothing": func(k *kit) {
-		err := k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
-			return []almanac.ZoneRecord{{ZoneRules: calendar.ZoneRules{Zone: "UTC"}}}, errRefused
+		err := k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+			return zones(almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "UTC"}}), errRefused
 		})
 		k.same("error", err == errRefused, true)
 		k.same("stored", len(k.zoneRules()), 0)
@@ -41,13 +41,13 @@ var zoneCases = cases{
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
-				if err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+				if err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 					stored := book.Rules
 					next := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "UTC", Since: 1}}
 					if len(stored) > 0 {
 						next.Since = stored[0].Since + 1
 					}
-					return []almanac.ZoneRecord{next}, nil
+					return zones(next), nil
 				}); err != nil {
 					k.Errorf("EditZoneRules: %v", err)
 				}
@@ -99,6 +99,9 @@ var zoneCases = cases{
 		k.same("claimed", k.claim(1)[0].ID, e.ID)
 	},
 }
+
+// zones returns a book of the rules of zones.
+func zones(rules ...almanac.ZoneRecord) almanac.ZoneBook { return almanac.ZoneBook{Rules: rules} }
 
 // anHourLater returns an event an hour later at the same wall time, as under other zone rules.
 func anHourLater(e almanac.Event) almanac.Event {
@@ -189,9 +192,9 @@ func zoneMarkCases() cases {
 			}
 			edit := func(seen []calendar.ZoneRules, changed []almanac.ZoneRecord, result error) {
 				k.Helper()
-				err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+				err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
 					k.same("seen", append([]calendar.ZoneRules{}, book.Marks...), seen)
-					return changed, result
+					return zones(changed...), result
 				})
 				if result == nil {
 					k.ok(err)

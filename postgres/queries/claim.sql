@@ -1,4 +1,5 @@
--- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch.
+-- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch. Events that have consulted
+-- calendars are claimed only when they are due: an edit may release an event that was claimed early, and its text in the queue is gone.
 --   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit integer
 --   @lease interval · @mark timestamptz · @ahead interval (how soon) · @from timestamptz (visits_from of claim_lanes in schema.sql)
 -- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
@@ -56,7 +57,7 @@ WITH of_type AS MATERIALIZED (
     WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1) AND q.lane = ''
         AND q.available_at >= (SELECT min(live.since) FROM live)
         AND q.available_at <= now() + @ahead::interval
-        AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
+        AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
@@ -71,7 +72,7 @@ WITH of_type AS MATERIALIZED (
             WHERE q.event_type = live.name AND q.lane = ''
                 AND q.available_at >= live.since
                 AND q.available_at <= now() + @ahead::interval
-                AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
+                AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
             ORDER BY q.available_at, q.event_id
             LIMIT 2 * @limit::bigint + 100
         ) oldest

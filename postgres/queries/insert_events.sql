@@ -1,5 +1,6 @@
 -- Store new events, each in its series. A missing series is created. Parallel arrays, one element per event:
 --   :new_arrays, each with the name of its column, one of :new_columns: see newEvent in write.go
+--   @consulting uuid[] · @consulted text[]: the events that have consulted calendars, and what
 -- If a series has an open event, or a used key of the same unit that is not lower, the event is left out. A key that belongs to another
 -- event is an error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
 -- Returns the stored events, with the values that the database gave or changed.

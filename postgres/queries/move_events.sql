@@ -1,7 +1,7 @@
 -- Give pending events another target. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series)
 --   @due timestamptz[] · @ready timestamptz[] (NULL if it is @due) · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
---   @policies text[] · @payloads text[] (JSON) · @user_versions integer[] · @lanes text[]
+--   @policies text[] · @payloads text[] (JSON) · @user_versions integer[] · @lanes text[] · @consulted text[] (NULL: nothing)
 -- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
 -- the series, and has checked that the events were never claimed. An edit undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
@@ -9,8 +9,8 @@ WITH n AS MATERIALIZED (
     FROM unnest(
         @ids::uuid[], @versions::integer[], @due::timestamptz[], @ready::timestamptz[], @wall::timestamp[], @nominal::timestamp[],
         @zones::text[], @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[],
-        @lanes::text[]
-    ) AS n (id, version, due, ready, wall, nominal, zone, policies, payload, user_version, name, detached, lane)
+        @lanes::text[], @consulted::text[]
+    ) AS n (id, version, due, ready, wall, nominal, zone, policies, payload, user_version, name, detached, lane, consulted)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -30,7 +30,7 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1
         AND s.name = n.name AND s.detached = n.detached
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.ready_at, s.lane
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.ready_at, s.lane, n.consulted
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, sum(s.n)
@@ -44,9 +44,9 @@ WITH n AS MATERIALIZED (
     GROUP BY 1, 2, 3
     HAVING sum(s.n) <> 0::bigint
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane, consulted)
     SELECT coalesce(moved.ready_at, moved.target_timestamp_utc), moved.event_id, moved.id, moved.event_type,
-        CASE WHEN moved.ready_at IS NOT NULL THEN moved.target_timestamp_utc END, moved.lane
+        CASE WHEN moved.ready_at IS NOT NULL THEN moved.target_timestamp_utc END, moved.lane, moved.consulted
     FROM moved
 )
 SELECT moved.event_id FROM moved

@@ -8,7 +8,8 @@
 --   @ended timestamp[]: what clocks in the user's zone show now.
 -- The other arrays have the columns of the successors that newEvent in write.go lists and that differ within a series. NULL means
 -- that there is no successor, or that the column keeps its value: @next_ids uuid[], @keys text[], @units text[], @due timestamptz[],
--- @wall timestamp[], @zones text[], @policies text[], @idempotency_keys text[], @payloads text[] (JSON), @user_versions integer[], @lanes text[].
+-- @wall timestamp[], @zones text[], @policies text[], @idempotency_keys text[], @payloads text[] (JSON), @user_versions integer[], @lanes text[],
+-- @consulted text[] (NULL: the successor has consulted nothing).
 -- In @ready timestamptz[], NULL means the instant in @due. In @nominal timestamp[], NULL means the wall time in @wall.
 -- @now timestamptz is the same for all events. The caller has checked the leases. An event that has changed since its claim is left
 -- unchanged. The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole
@@ -23,10 +24,10 @@ WITH n AS MATERIALIZED (
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @tokens::uuid[], @statuses::text[],
         @executed::timestamptz[], @failures::text[], @retries::integer[], @ended::timestamp[], @next_ids::uuid[], @keys::text[],
         @units::text[], @due::timestamptz[], @ready::timestamptz[], @wall::timestamp[], @nominal::timestamp[], @zones::text[], @policies::text[],
-        @idempotency_keys::text[], @payloads::text[], @user_versions::integer[], @lanes::text[]
+        @idempotency_keys::text[], @payloads::text[], @user_versions::integer[], @lanes::text[], @consulted::text[]
     ) AS n (
         series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, ended_local, next_id, next_key,
-        next_unit, next_due, next_ready, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version, next_lane)
+        next_unit, next_due, next_ready, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version, next_lane, next_consulted)
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
@@ -66,9 +67,9 @@ WITH n AS MATERIALIZED (
         version + 2, @now::timestamptz, name, :kept
     FROM ended
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, lane, consulted)
     SELECT coalesce(ended.next_ready, ended.next_due), ended.next_id, ended.series_id, ended.event_type,
-        CASE WHEN ended.next_ready IS NOT NULL THEN ended.next_due END, ended.queued_lane
+        CASE WHEN ended.next_ready IS NOT NULL THEN ended.next_due END, ended.queued_lane, ended.next_consulted
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), named AS (

@@ -1,5 +1,5 @@
--- Drops everything but the PostgreSQL schema, which may be older than Almanac. Queue, leases and counts follow from the events. Zone rules and
--- settings are stored again by the next program that runs.
+-- Drops everything but the PostgreSQL schema, which may be older than Almanac. Queue, leases and counts follow from the events. Zone rules,
+-- calendars and settings are stored again by the next program that runs.
 -- Loses users
 -- Loses series
 -- Loses history
@@ -11,7 +11,7 @@
 -- Loses outbox_consumers
 DROP VIEW :"schema".events, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events;
 DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
-    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".lanes,
+    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".audit,
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),

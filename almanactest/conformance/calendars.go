@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// byDE is what an event has consulted.
+var byDE = calendar.Consulted{Calendars: "DE@2026-11-01", From: calendar.Date{Year: 2026, Month: 11, Day: 2}, Until: calendar.Date{Year: 2026, Month: 12, Day: 28}}
+
+// consulting makes an event consult calendars.
+func consulting(c calendar.Consulted) almanactest.EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.Consulted = c }
+}
+
+// calendarCases check the stored releases of calendars, and what events have consulted.
+var calendarCases = cases{
+	"Calendars/are stored beside the zones": func(k *kit) {
+		de := calendar.DayRules{Name: "DE", Release: "2026-11-01", Until: calendar.Date{Year: 2027, Month: 12, Day: 31}, Since: 2025, Hashes: []int64{1, -2, 1 << 62}, Changed: []string{"", "2026-10-01", "2026-11-01"}, Releases: []string{"2026-10-01", "2026-11-01"}}
+		at := calendar.DayRules{Name: "AT", Release: "2026-11-01.1", Until: calendar.Date{Year: 9999, Month: 12, Day: 31}, Since: 2025, Hashes: []int64{4}, Changed: []string{"2026-11-01.1"}, Releases: []string{"2026-11-01.1"}}
+		utc := almanac.ZoneRecord{ZoneRules: other}
+		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+			return almanac.ZoneBook{Rules: []almanac.ZoneRecord{utc}, Calendars: []calendar.DayRules{de, at}}, nil
+		}))
+		book := must(k.r.ZoneRules(k.Context()))(k)
+		k.same("stored", book.Calendars, []calendar.DayRules{at, de})
+		k.same("zones", book.Rules, []almanac.ZoneRecord{utc})
+		de.Release, de.Hashes[0], de.Releases = "2026-11-02", 7, append(de.Releases[:1:1], "2026-11-02")
+		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
+			k.same("seen", len(book.Calendars), 2)
+			return almanac.ZoneBook{Calendars: []calendar.DayRules{de}}, nil
+		}))
+		book = must(k.r.ZoneRules(k.Context()))(k)
+		k.same("replaced", book.Calendars, []calendar.DayRules{at, de})
+		k.same("zones stay", book.Rules, []almanac.ZoneRecord{utc})
+		k.is(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+			return almanac.ZoneBook{Calendars: []calendar.DayRules{at}}, errRefused
+		}), errRefused)
+	},
+	"Consulted/has each once, of pending events": func(k *kit) {
+		later := byDE
+		later.Provisional = true
+		var events []almanac.Event
+		for _, c := range []calendar.Consulted{later, byDE, {}, byDE} {
+			events = append(events, k.newEvent(almanactest.DueIn(time.Hour), consulting(c)))
+		}
+		u := almanactest.User()
+		k.create(u, k.event(u, almanactest.OfType("OTHER"), consulting(byDE)))
+		k.consulted(byDE, later)
+		find := func(c calendar.Consulted, page almanac.Page) almanac.List[almanac.Event] {
+			return must(k.r.FindConsulted(k.Context(), almanac.TypeBirthday, c, page))(k)
+		}
+		found := find(byDE, almanac.Page{Limit: 1})
+		k.same("first", found.Items, events[1:2])
+		found = find(byDE, almanac.Page{Limit: 1, After: found.Next})
+		k.same("second", found.Items, events[3:])
+		k.same("next", found.Next, almanac.Cursor(""))
+		k.same("of none", len(find(calendar.Consulted{}, almanac.Page{}).Items), 0)
+		k.apply(events[1].UserID, cancelling)
+		k.consulted(byDE, later)
+		k.apply(events[3].UserID, func(r almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: r.Pending}, nil })
+		k.consulted(later)
+	},
+	"Consulted/is replaced with the target": func(k *kit) {
+		e := k.newEvent(almanactest.DueIn(time.Hour), consulting(byDE))
+		k.same("moved by zone rules", k.moveEvents(anHourLater(e))[0].Consulted, byDE)
+		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			next := r.Pending[0]
+			next.Consulted.Calendars = "DE@2026-12-01"
+			next.Version++
+			return almanac.Edit{Changed: []almanac.Event{next}}, nil
+		})
+		k.same("edited", edit.Changed[0].Consulted.Calendars, "DE@2026-12-01")
+		k.found(edit.Changed[0])
+		k.consulted(edit.Changed[0].Consulted)
+	},
+	"Consulted/ends with the first claim": func(k *kit) {
+		e := k.newEvent(consulting(byDE))
+		claimed := k.claimed(e)
+		k.same("claimed", claimed.Consulted, calendar.Consulted{})
+		k.consulted()
+		released := k.retry(claimed, "busy", 0).Event
+		k.same("released", released.Consulted, calendar.Consulted{})
+		k.consulted()
+		settled := k.settle(almanac.Settlement{Event: k.claimed(released), Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			next, err := after(e)(u, now)
+			next.Consulted = byDE
+			return next, err
+		}})
+		k.same("successor", settled.Successor.Consulted, byDE)
+		k.found(*settled.Successor)
+		k.consulted(byDE)
+	},
+}
+
+// consulted checks what pending birthdays have consulted.
+func (k *kit) consulted(want ...calendar.Consulted) {
+	k.Helper()
+	got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday))(k)
+	k.same("consulted", append([]calendar.Consulted{}, got...), append([]calendar.Consulted{}, want...))
+}

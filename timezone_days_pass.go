@@ -1,0 +1,207 @@
+package almanac
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// leftDays is how many events could not be planned again, by what they have consulted.
+type leftDays map[lookedUp]int
+
+// lookedUp is what events of a type have consulted.
+type lookedUp struct {
+	eventType string
+	consulted calendar.Consulted
+}
+
+// dayPass plans events again that an older release of a calendar has planned.
+type dayPass struct {
+	*scheduler
+	dayWork
+	dryRun  bool
+	reports map[string]*CalendarReport
+	seen    map[Series]map[uuid.UUID]bool // in a dry run, the users whose events were looked at, by type
+	left    leftDays
+}
+
+// replanDays plans events again after a new release of a calendar: each user in a transaction, by the
+// handlers of this program. What is left when it is interrupted is found again by the next call, of any
+// process, because an event says in which release its calendars were consulted.
+func (s *scheduler) replanDays(ctx context.Context, options ReconcileOptions, work dayWork) ([]CalendarReport, leftDays, error) {
+	p := dayPass{s, work, options.DryRun, make(map[string]*CalendarReport), make(map[Series]map[uuid.UUID]bool), make(leftDays)}
+	var err error
+	for _, eventType := range s.registry.EventTypes() {
+		if err = p.replanType(ctx, eventType); err != nil {
+			break
+		}
+	}
+	var list []CalendarReport
+	for _, name := range slices.Sorted(maps.Keys(p.reports)) {
+		list = append(list, *p.reports[name])
+	}
+	return list, p.left, err
+}
+
+func (p dayPass) replanType(ctx context.Context, eventType string) error {
+	list, err := p.outdatedDays(ctx, eventType, p.dayWork)
+	for _, c := range list {
+		for page := (Page{Limit: maxMoves}); err == nil; {
+			var found List[Event]
+			if found, err = p.repository.FindConsulted(ctx, eventType, c, page); err != nil {
+				return err
+			}
+			for _, e := range found.Items {
+				if err = p.replanUser(ctx, e); err != nil {
+					return err
+				}
+			}
+			if page.After = found.Next; page.After == "" {
+				break
+			}
+		}
+	}
+	return err
+}
+
+// replanLimit bounds how long one user is waited for, whom another transaction may have locked.
+const replanLimit = 10 * time.Second
+
+// errDryRun undoes an edit that only shows what would change.
+var errDryRun = errors.New("almanac: a dry run")
+
+// replanUser plans the pending events of a user again that have the type of e. It returns an error if the
+// next user would fail too.
+func (p dayPass) replanUser(ctx context.Context, e Event) error {
+	zones, err := p.zoneView(ctx)
+	if err != nil || p.was(e) {
+		return err
+	}
+	bound, cancel := context.WithTimeout(ctx, replanLimit)
+	defer cancel()
+	var before Roster
+	var wanted Edit
+	var failed error
+	stored, err := p.repository.EditUser(bound, e.UserID, func(r Roster) (Edit, error) {
+		before, failed = r, nil
+		concerned := func(one Event) bool {
+			_, is := p.outdating(one)
+			return is && one.Type == e.Type
+		}
+		if !slices.ContainsFunc(r.Pending, concerned) {
+			failed = errNothingToDo // another process was here
+			return Edit{}, failed
+		}
+		wanted, failed = p.replanAll(replanning{r, r.User, []string{e.Type}, zones, p.guard(bound, e.UserID), p.window})
+		if failed == nil && p.dryRun {
+			failed = errDryRun
+		}
+		return wanted, failed
+	})
+	var gone *NotFoundError
+	switch {
+	case errors.As(err, &gone), errors.Is(failed, errNothingToDo):
+		return nil
+	case errors.Is(failed, errDryRun):
+		p.count(e.Type, before, wanted)
+		return nil
+	case err == nil:
+		news := retargeted(before, stored)
+		p.notifyEdit(ctx, before, news)
+		p.running.wakeFor(slices.Concat(news.Changed, news.New)...)
+		p.count(e.Type, before, stored)
+		p.leave(e, before, stored)
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failed == nil && !errors.Is(err, ErrLocked) && bound.Err() == nil && !isRefused(err):
+		return err // of the database
+	}
+	p.log.WarnContext(ctx, "event not planned by a new calendar", slog.String("event_type", e.Type), slog.String("user_id", e.UserID.String()),
+		slog.String("error", err.Error()))
+	p.report(e).Checked++
+	p.report(e).Left++
+	p.left[lookedUp{e.Type, e.Consulted}]++
+	return nil
+}
+
+// leave counts an event that is outdated after an edit too: a newer release of another calendar has planned it.
+func (p dayPass) leave(e Event, before Roster, edit Edit) {
+	same := func(one Event) bool { return one.ID == e.ID }
+	if !slices.ContainsFunc(before.Pending, same) || slices.ContainsFunc(edit.Removed, same) {
+		return
+	}
+	if i := slices.IndexFunc(edit.Changed, same); i >= 0 {
+		e = edit.Changed[i]
+	}
+	if _, is := p.outdating(e); is {
+		p.left[lookedUp{e.Type, e.Consulted}]++
+	}
+}
+
+// retargeted returns an edit without the pending events that are due at the same instant as before. A
+// new release of a calendar says the same about them, so observers are not notified.
+func retargeted(before Roster, edit Edit) Edit {
+	was := before.byID()
+	edit.Changed = slices.DeleteFunc(slices.Clone(edit.Changed), func(e Event) bool {
+		from := was[e.ID]
+		return from != nil && from.Status == e.Status && e.sameTarget(*from)
+	})
+	return edit
+}
+
+// was reports whether a dry run has looked at the user of e.
+func (p dayPass) was(e Event) bool {
+	if !p.dryRun {
+		return false
+	}
+	of := Series{Type: e.Type}
+	if p.seen[of] == nil {
+		p.seen[of] = make(map[uuid.UUID]bool)
+	}
+	was := p.seen[of][e.UserID]
+	p.seen[of][e.UserID] = true
+	return was
+}
+
+// report returns the report about the calendar whose release outdates an event, or nil.
+func (p dayPass) report(e Event) *CalendarReport {
+	rules, is := p.outdating(e)
+	if !is {
+		return nil
+	}
+	if p.reports[rules.Name] == nil {
+		p.reports[rules.Name] = &CalendarReport{Name: rules.Name, Release: rules.Release}
+	}
+	return p.reports[rules.Name]
+}
+
+// count adds an edit to the reports.
+func (p dayPass) count(eventType string, before Roster, edit Edit) {
+	was := before.byID()
+	var last *CalendarReport
+	for _, e := range before.Pending {
+		if report := p.report(e); report != nil && e.Type == eventType {
+			report.Checked++
+			last = report
+		}
+	}
+	for _, e := range edit.Removed {
+		if report := p.report(e); report != nil {
+			report.Removed++
+		}
+	}
+	for _, e := range edit.Changed {
+		if report := p.report(*was[e.ID]); report != nil && !was[e.ID].Due.Equal(e.Due) {
+			addMove(e.Due.Sub(was[e.ID].Due), &report.Moved, &report.Smallest, &report.Largest)
+		}
+	}
+	last.Added += len(edit.New)
+}
