@@ -175,6 +175,8 @@ func previewProblem(err error, words bool) string {
 			refusedBy.Wall, refusedBy.Zone, refusedBy.Reading, refusedBy.Change)
 	case errors.Is(err, calendar.ErrInvalidTimezone):
 		return "This program does not know the zone of the user. Renew its zone data."
+	case errors.Is(err, calendar.ErrUnknownSystem):
+		return "This program does not know the calendar of the user's date of birth. Register it, or look at another program."
 	case words:
 		return "The preview failed: " + err.Error()
 	}

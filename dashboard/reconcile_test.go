@@ -67,8 +67,8 @@ func TestReconcilingLeavesEventsOfNewerRules(t *testing.T) {
 	newer := recordOf(t, "Europe/London")
 	newer.Fingerprint++
 	newer.Version = "2999z"
-	require.NoError(t, h.repository.EditZoneRules(t.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
-		return []almanac.ZoneRecord{newer}, nil
+	require.NoError(t, h.repository.EditZoneRules(t.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+		return almanac.ZoneBook{Rules: []almanac.ZoneRecord{newer}}, nil
 	}))
 	var body string
 	// On a busy machine the rules of all zones take longer than a page may, the first time.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -80,7 +81,7 @@ func (r *request) facts(u almanac.User, data *userData) error {
 		return err
 	}
 	data.Name = u.Name()
-	data.Facts = &userFacts{Born: u.DateOfBirth.String(), Email: u.Email, ExternalID: u.ExternalID, Locale: u.Locale}
+	data.Facts = &userFacts{Born: strings.TrimSpace(u.DateOfBirth.String() + " " + u.DateOfBirth.Calendar()), Email: u.Email, ExternalID: u.ExternalID, Locale: u.Locale}
 	data.Facts.Attributes, data.Facts.Cut = prettyJSON(u.Attributes)
 	return nil
 }

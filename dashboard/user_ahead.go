@@ -37,6 +37,7 @@ func (c userChange) Asked() bool { return c != userChange{} }
 type userOccurrence struct {
 	Key, Series string
 	At          instant
+	Day         string // by the calendar that the key counts by; empty for the Gregorian one
 	Reason      string
 }
 
@@ -89,7 +90,7 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 
 func occurrencesOf(list []almanac.Occurrence) (rows []userOccurrence) {
 	for _, o := range list {
-		rows = append(rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), reasonOf(o)})
+		rows = append(rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), o.SystemDayText(), reasonOf(o)})
 	}
 	return rows
 }
@@ -145,14 +146,18 @@ func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewRes
 		wanted.Timezone = &zone
 	}
 	if born := strings.TrimSpace(c.form.Born); born != "" {
-		wanted.DateOfBirth = &born
+		by := c.user.DateOfBirth.Calendar()
+		wanted.DateOfBirth, wanted.Calendar = &born, &by
 	}
 	edited, err := c.user.Edit(wanted, c.now, almanac.WithOptionalProfile())
 	if invalid, ok := errors.AsType[*almanac.ValidationError](err); ok {
 		for _, f := range invalid.Fields {
-			if f.Field == "timezone" {
+			switch f.Field {
+			case "timezone":
 				bad.refuse("zone", "The zone "+f.Problem+".")
-			} else {
+			case "calendar": // the stored one, which another program knows
+				bad.refuse("born", "The calendar of the user's date of birth "+f.Problem+".")
+			default:
 				bad.refuse("born", "The date of birth "+f.Problem+".")
 			}
 		}

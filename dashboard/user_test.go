@@ -10,6 +10,8 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 func TestAUserShowsFactsAndEvents(t *testing.T) {
@@ -24,7 +26,7 @@ func TestAUserShowsFactsAndEvents(t *testing.T) {
 	status, body := h.get(t, "/users/"+u.User.ID.String())
 	require.Equal(t, http.StatusOK, status)
 	requireRelative(t, body)
-	for _, text := range []string{"<h1>Ada Lovelace</h1>", "1990-12-10", "ada@example.com", "ext-7", "en-GB", "hired", "Europe/London", "all types by sms; DIGEST by all channels",
+	for _, text := range []string{"<h1>Ada Lovelace</h1>", "1990-12-10", "ada@example.com", "ext-7", "en-GB", "hired", "Europe/London", "all types by sms since ", "; DIGEST by all channels since ",
 		"by mistake", "../events/" + u.Events[0].ID.String(), "exact"} {
 		require.Contains(t, body, text)
 	}
@@ -59,6 +61,52 @@ func (h host) whatIf(t *testing.T, u almanac.User, pairs ...any) (int, string) {
 	requireRelative(t, body)
 	requireHarmless(t, body)
 	return status, body
+}
+
+// The pages of a user and of an event have the day by the calendar that the user keeps.
+func TestPagesHaveBothDates(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	h := newHost(t, everything())
+	p := ada()
+	p.DateOfBirth, p.Calendar = "1986-03L-08", "lunar"
+	created := h.createUser(t, p)
+	e := created.Events[0]
+	day := e.Occurrence().SystemDayText()
+	require.Contains(t, day, "Moon")
+	_, body := h.get(t, "/users/"+e.UserID.String())
+	require.Contains(t, body, "1986-03L-08 lunar")
+	require.GreaterOrEqual(t, strings.Count(body, day), 2, "among the open events, and among the next occurrences")
+	_, body = h.get(t, "/events/"+e.ID.String())
+	require.Contains(t, body, day+", lunar")
+}
+
+// A date of birth of another day is by the calendar that the user keeps.
+func TestWhatIfAUserOfAnotherCalendarWereBornOnAnotherDay(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	repository := almanactest.NewRepository(func() time.Time { return time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) })
+	h := newHostOf(t, repository, repository)
+	bornBy := func(by string) almanac.User {
+		u := almanactest.User()
+		var err error
+		u.DateOfBirth, err = almanac.StoredDateOfBirth("1986-03-08", by)
+		require.NoError(t, err)
+		return h.store(t, u)
+	}
+	u := bornBy("lunar")
+	status, body := h.whatIf(t, u, "type", "BIRTHDAY", "born", "1986-03-09")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, previewed, strings.Count(body, "moves 24 h later"))
+
+	// Another program knows the calendar.
+	u = bornBy("unheard-of")
+	status, body = h.whatIf(t, u, "type", "BIRTHDAY")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "This program does not know the calendar of the user&#39;s date of birth.")
+	status, body = h.whatIf(t, u, "type", "BIRTHDAY", "born", "1986-03-09")
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "The calendar of the user&#39;s date of birth is no calendar that this program knows")
 }
 
 func TestWhatIfAUserMoves(t *testing.T) {

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/almanac-go/almanac v0.1.0
 	github.com/almanac-go/almanac/cmd v0.1.0
+	github.com/almanac-go/almanac/contrib/calendars v0.1.0
 	github.com/almanac-go/almanac/contrib/jetstream v0.1.0
 	github.com/almanac-go/almanac/contrib/mail v0.1.0
 	github.com/almanac-go/almanac/contrib/otel v0.1.0
@@ -34,7 +35,6 @@ require (
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
-	github.com/almanac-go/almanac/contrib/calendars v0.1.0 // indirect
 	github.com/almanac-go/almanac/contrib/holidays v0.1.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -118,13 +118,17 @@ func (a *admin) preview(r *http.Request) (reply, error) {
 		why := refusedReading(wall)
 		answer.Incomplete, err = &why, nil
 	}
+	if errors.Is(err, calendar.ErrUnknownSystem) {
+		why := unknownCalendar
+		answer.Incomplete, err = &why, nil
+	}
 	return reply{status: http.StatusOK, body: answer}, err
 }
 
 func previewedOf(list []almanac.Occurrence) []previewed {
 	all := make([]previewed, len(list)) // [] rather than null
 	for i, o := range list {
-		all[i] = previewed{o.Series, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}, instant(o.Available), o.Reason()}
+		all[i] = previewed{o.Series, o.Key, targetOf(o.Occurrence, o.Resolution.Instant, o.Zone.String()), instant(o.Available), o.Reason()}
 	}
 	return all
 }

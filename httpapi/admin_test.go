@@ -19,6 +19,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 // typeWeekend is delivered on Saturdays and Sundays at 02:30 to the users who have the
@@ -65,11 +66,11 @@ func openOffice(t *testing.T, r almanac.Repository, options ...httpapi.Option) *
 	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend())
 	require.NoError(t, err)
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
-	quiet := almanac.WithQuietHours(func(u almanac.User) calendar.QuietHours {
+	quiet := almanac.WithWindow(func(u almanac.User) calendar.Window {
 		if u.FirstName != "sleeper" {
-			return calendar.QuietHours{}
+			return calendar.Window{}
 		}
-		return calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
+		return calendartest.Quiet("22:00-08:00")
 	})
 	scheduler, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, deliver), quiet)
 	require.NoError(t, err)

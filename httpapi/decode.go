@@ -30,7 +30,7 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 		return c, false
 	}
 	texts := map[string]**string{}
-	optional := map[string]**string{"locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
+	optional := map[string]**string{"calendar": &c.Calendar, "locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
 	personal, zone := texts, texts
 	if a.optional {
 		personal = optional

@@ -25,6 +25,13 @@
 // [WithOptionalTimezone] the timezone is optional, too. The zoneSource of a user is declared if a
 // request gave the timezone, else guessed or default. Null or "" in a change withdraws it.
 //
+// A date of birth may be by another calendar, which the member calendar names: "hebrew" with
+// 5774-05L-08, with an L behind the number of a leap month. It is stored as given. The program knows the
+// calendars that it registered ([calendar.RegisterSystems]). A change of the calendar needs the
+// date of birth, too. So does a change of a date by another calendar than the Gregorian one need the
+// calendar. Events whose keys are years of another calendar have their local day by it in
+// calendarDate, and its name in calendar. Both are absent if the program does not know the calendar.
+//
 // A user may also have a locale (a language tag of BCP 47), an email and an externalId, the
 // client's own id of the user as a text; [almanac.Profile] has their formats. They are absent
 // from answers when the user has none. In every request, null or "" means none. If another
@@ -38,8 +45,10 @@
 // [almanac.EventRepository] for what that order promises to a program that follows a list.
 //
 // Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
-// a channel; {} means everything. Opt-in removes exactly that opt-out. Both can be
-// repeated. The optOuts of a user are an array of these objects, absent if there is none.
+// a channel; {} means everything. With until, a date, the events of that day and later are owed
+// again. Opt-in removes exactly the opt-out of the same type and channel. Both can be repeated. The
+// optOuts of a user are an array of these objects, which also say since when, by whom (author) and
+// for what reason. It is absent if there is none.
 // [almanac.Planner] says what becomes of the user's events.
 //
 // A request that changes a user is answered after the user's events are rescheduled, in the
@@ -146,7 +155,8 @@
 // Lists of events take a range of due instants (from is included, until is not), the beginning of a
 // failureReason, and an order: oldest (the default), newest, or next. The order next lists PENDING
 // events as they can be claimed ([almanac.NextFirst]). A preview has the next n occurrences, 1 to 1,000,
-// by default 10. If a policy refuses a wall time, the preview ends there, and incomplete says why.
+// by default 10. If a policy refuses a wall time, the preview ends there, and incomplete says why. So it
+// does for a birthday by a calendar that the program does not know.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // encode returns v as one line of JSON. It does not escape < and &, because answers are
@@ -35,13 +36,38 @@ type user struct {
 	FirstName   string    `json:"firstName,omitempty"`
 	LastName    string    `json:"lastName,omitempty"`
 	DateOfBirth string    `json:"dateOfBirth,omitempty"`
+	Calendar    string    `json:"calendar,omitempty"` // of dateOfBirth; empty for the Gregorian one
 	zone
-	Attributes json.RawMessage  `json:"attributes,omitempty"`
-	Locale     string           `json:"locale,omitempty"`
-	Email      string           `json:"email,omitempty"`
-	ExternalID string           `json:"externalId,omitempty"`
-	OptOuts    []almanac.OptOut `json:"optOuts,omitempty"`
+	Attributes json.RawMessage `json:"attributes,omitempty"`
+	Locale     string          `json:"locale,omitempty"`
+	Email      string          `json:"email,omitempty"`
+	ExternalID string          `json:"externalId,omitempty"`
+	OptOuts    []optOut        `json:"optOuts,omitempty"`
 	stamps
+}
+
+// optOut is what a user refuses.
+type optOut struct {
+	Type    string          `json:"type,omitempty"`
+	Channel almanac.Channel `json:"channel,omitempty"`
+	Until   string          `json:"until,omitempty"` // a date
+	Reason  string          `json:"reason,omitempty"`
+	Author  string          `json:"author,omitempty"`
+	Since   *instant        `json:"since,omitempty"` // absent in rows of earlier programs
+}
+
+func optOutsOf(all []almanac.OptOut) (list []optOut) {
+	for _, o := range all {
+		one := optOut{Type: o.Type, Channel: o.Channel, Reason: o.Reason, Author: o.Author}
+		if o.Until != (calendar.Date{}) {
+			one.Until = o.Until.String()
+		}
+		if !o.Since.IsZero() {
+			one.Since = (*instant)(&o.Since)
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // zone is the time zone of a user, and where it comes from.
@@ -67,12 +93,13 @@ func userOf(u almanac.User) user {
 		FirstName:   u.FirstName,
 		LastName:    u.LastName,
 		DateOfBirth: u.DateOfBirth.String(),
+		Calendar:    u.DateOfBirth.Calendar(),
 		zone:        zone{u.Timezone.String(), u.ZoneSource},
 		Attributes:  attributes,
 		Locale:      u.Locale,
 		Email:       u.Email,
 		ExternalID:  u.ExternalID,
-		OptOuts:     u.OptOuts,
+		OptOuts:     optOutsOf(u.OptOuts),
 		stamps:      stamps{u.Version, instant(u.CreatedAt), instant(u.UpdatedAt)},
 	}
 }
@@ -106,6 +133,17 @@ type target struct {
 	UTC      instant `json:"targetTimestampUTC"`
 	Local    string  `json:"targetTimestampLocal"` // a wall time: no offset
 	Timezone string  `json:"targetTimezone"`
+	// The local day by the calendar that the key counts by, and the name of that calendar. Empty for the Gregorian one.
+	CalendarDate string `json:"calendarDate,omitempty"`
+	Calendar     string `json:"calendar,omitempty"`
+}
+
+func targetOf(o calendar.Occurrence, due time.Time, zone string) target {
+	t := target{UTC: instant(due), Local: o.Wall.String(), Timezone: zone}
+	if s, day, ok := o.SystemDay(); ok {
+		t.CalendarDate, t.Calendar = day.String(), s.Info().Name
+	}
+	return t
 }
 
 // execution is the state of an event's execution so far.
@@ -126,7 +164,7 @@ func eventOf(e almanac.Event) event {
 		EventType:       e.Type,
 		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from, e.Origin.Forced},
 		Status:          string(e.Status),
-		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
+		target:          targetOf(e.Occurrence().Occurrence, e.Due, e.Zone),
 		execution:       executionOf(e),
 		Version:         e.Version,
 		IdempotencyKey:  e.IdempotencyKey.String(),
@@ -198,7 +236,7 @@ type leftOut struct {
 func updatedOf(result almanac.UpdateUserResult) updatedAnswer {
 	skipped, left := append([]uuid.UUID{}, result.Skipped...), []leftOut{} // [] rather than null
 	for one, o := range result.LeftOut {
-		left = append(left, leftOut{one.Type, one.Name, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}})
+		left = append(left, leftOut{one.Type, one.Name, o.Key, targetOf(o.Occurrence, o.Resolution.Instant, o.Zone.String())})
 	}
 	slices.SortFunc(left, func(a, b leftOut) int {
 		return cmp.Or(strings.Compare(a.EventType, b.EventType), strings.Compare(a.Series, b.Series))

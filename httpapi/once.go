@@ -85,6 +85,9 @@ func digestOf(principal, key string, p almanac.Profile) string {
 	if p.Locale+p.Email+p.ExternalID != "" {
 		parts = append(parts, p.Locale, p.Email, p.ExternalID)
 	}
+	if p.Calendar != "" {
+		parts = append(parts, "calendar", p.Calendar)
+	}
 	text, _ := json.Marshal(parts)
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:])

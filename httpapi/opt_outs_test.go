@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,7 @@ func TestOptOutAndOptIn(t *testing.T) {
 	path := "/user/" + user["id"].(string)
 	refused := func(a answer) any {
 		require.Equal(t, http.StatusOK, a.status, a.body)
-		return s.object(a)["user"].(map[string]any)["optOuts"]
+		return withoutSince(s.object(a)["user"].(map[string]any)["optOuts"])
 	}
 	birthday, mail := map[string]any{"type": "BIRTHDAY"}, map[string]any{"channel": "mail"}
 
@@ -32,7 +33,7 @@ func TestOptOutAndOptIn(t *testing.T) {
 		return s.send("POST", path+"/opt-out", `{"channel":"mail"}`)
 	}()))
 	require.Equal(t, []any{mail, birthday}, refused(s.send("POST", path+"/opt-in", `{}`)))
-	require.Equal(t, []any{mail, birthday}, s.object(s.send("GET", path, ""))["user"].(map[string]any)["optOuts"])
+	require.Equal(t, []any{mail, birthday}, refused(s.send("GET", path, "")))
 	require.Equal(t, []any{mail, birthday}, refused(s.send("PUT", path, `{"firstName":"Ada"}`)), "an edit keeps them")
 
 	require.Equal(t, []any{mail}, refused(s.send("POST", path+"/opt-in", `{"type":"BIRTHDAY"}`)))
@@ -40,6 +41,33 @@ func TestOptOutAndOptIn(t *testing.T) {
 	require.Len(t, listed, 1, "planned anew")
 	require.Equal(t, event["occurrenceKey"], listed[0].(map[string]any)["occurrenceKey"])
 	require.Nil(t, refused(s.send("POST", path+"/opt-in", `{"channel":"mail"}`)))
+}
+
+// withoutSince returns opt-outs without the time at which they were stored, which each of them has.
+func withoutSince(all any) any {
+	list, _ := all.([]any)
+	for _, one := range list {
+		o := one.(map[string]any)
+		if _, err := time.Parse(time.RFC3339, o["since"].(string)); err == nil {
+			delete(o, "since")
+		}
+	}
+	return all
+}
+
+func TestAnOptOutCanHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, event := s.create(grace)
+	path := "/user/" + user["id"].(string)
+	until := event["targetTimestampLocal"].(string)[:10]
+	a := s.send("POST", path+"/opt-out", `{"type":"BIRTHDAY","until":"`+until+`","reason":"on leave"}`)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Equal(t, []any{map[string]any{"type": "BIRTHDAY", "until": until, "reason": "on leave"}}, withoutSince(s.object(a)["user"].(map[string]any)["optOuts"]))
+	listed := s.object(s.send("GET", path+"/events", ""))["events"].([]any)
+	require.Equal(t, event["occurrenceKey"], listed[0].(map[string]any)["occurrenceKey"], "the event of the day itself is owed")
+	require.Equal(t, http.StatusOK, s.send("POST", path+"/opt-in", `{"type":"BIRTHDAY"}`).status)
+	require.Equal(t, http.StatusBadRequest, s.send("POST", path+"/opt-out", `{"until":"2027-02-30"}`).status)
 }
 
 func TestOptOutsCountTheEventsThatTheyChange(t *testing.T) {

@@ -121,6 +121,8 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 		return p, true
 	case errors.As(err, &successor) && !errors.As(err, &wall): // what a handler says is not for clients
 		return newProblem(http.StatusUnprocessableEntity, "the next event of the series cannot be planned; endSeries cancels this event alone"), false
+	case errors.Is(err, calendar.ErrUnknownSystem) && !errors.Is(err, almanac.ErrInvalid): // the user's, not the request's
+		return newProblem(http.StatusUnprocessableEntity, unknownCalendar), true
 	case errors.Is(err, almanac.ErrInvalid):
 		var bad complaints
 		bad.addAll(err)
@@ -150,6 +152,9 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 	}
 	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log"), false
 }
+
+// unknownCalendar says why nothing is planned for a user.
+const unknownCalendar = "this program does not know the calendar of the user's date of birth"
 
 // refusedReading says which wall time a policy refuses.
 func refusedReading(e *calendar.WallTimeError) string {

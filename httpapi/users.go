@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 func (a *api) createUser(r *http.Request) (reply, error) {
@@ -87,6 +88,7 @@ func (a *api) profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profil
 		FirstName:   personal("firstName", c.FirstName),
 		LastName:    personal("lastName", c.LastName),
 		DateOfBirth: personal("dateOfBirth", c.DateOfBirth),
+		Calendar:    optional("calendar", c.Calendar),
 		Timezone:    zone("timezone", c.Timezone),
 		Attributes:  c.Attributes,
 		Locale:      optional("locale", c.Locale),
@@ -202,7 +204,7 @@ func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) 
 }
 
 func isEmpty(c almanac.ProfileChange) bool {
-	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone, c.Locale, c.Email, c.ExternalID}
+	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Calendar, c.Timezone, c.Locale, c.Email, c.ExternalID}
 	return c.Attributes == nil && c.Merge == nil && len(c.OptIn)+len(c.OptOut) == 0 && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
 }
 
@@ -285,6 +287,13 @@ func decodeOptOut(r *http.Request, bad *complaints) (o almanac.OptOut, ok bool) 
 	takers{
 		"type":    takeNonEmpty(empty, func(text string) { o.Type = text }),
 		"channel": takeNonEmpty(empty, func(text string) { o.Channel = almanac.Channel(text) }),
+		"reason":  takeNonEmpty("is empty; leave it out to give none", func(text string) { o.Reason = text }),
+		"until": takeNonEmpty("is empty; leave it out to opt out for ever", func(text string) {
+			var err error
+			if o.Until, err = calendar.ParseDate(text); err != nil {
+				bad.add("until", "is not a date of the form 2027-03-01")
+			}
+		}),
 	}.object(body, "", bad)
 	return o, true
 }

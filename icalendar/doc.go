@@ -20,6 +20,8 @@
 //	DTSTAMP        the last change of the event, or of the user if the event is not stored
 //	LAST-MODIFIED  the same
 //	SUMMARY        see [Settings]
+//	DESCRIPTION    the local day by both calendars, "2027-02-15, 8 Adar I 5787", if the
+//	               occurrence key counts by another calendar than the Gregorian one
 //	STATUS         CANCELLED for a CANCELLED event, otherwise CONFIRMED
 //	TRANSP         TRANSPARENT: the user is not busy
 //

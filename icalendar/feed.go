@@ -104,7 +104,8 @@ func New(previews Previewer, reader Reader, registry almanac.Registry, s Setting
 
 // Calendar returns the calendar of a user, as text/calendar in UTF-8. The error is an
 // [*almanac.NotFoundError] if the user does not exist. Other errors are those of the repository and of
-// the handlers. If a policy rejects a wall time, the later occurrences of that series are left out.
+// the handlers. If a policy rejects a wall time, the later occurrences of that series are left out. Those
+// of a birthday by a calendar that this program does not know are left out, too.
 func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 	u, err := f.reader.User(ctx, userID)
 	if err != nil {
@@ -135,7 +136,7 @@ func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
 		}
 	}
 	for _, e := range stored {
-		if !repeated[e.ID] && f.owes(u, e.Type) {
+		if !repeated[e.ID] && f.owes(u, e) {
 			shown = append(shown, e)
 		}
 	}
@@ -158,7 +159,7 @@ func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event
 			return nil, err
 		}
 		next, err := f.previews.Preview(ctx, u.ID, t, f.settings.Ahead)
-		if err != nil && !errors.Is(err, calendar.ErrRejectedWallTime) {
+		if err != nil && !errors.Is(err, calendar.ErrRejectedWallTime) && !errors.Is(err, calendar.ErrUnknownSystem) {
 			return nil, err
 		}
 		for _, o := range next.Ahead {
@@ -176,14 +177,15 @@ func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event
 	return events, nil
 }
 
-// owes reports whether events of a type are in the calendar of u.
-func (f *Feed) owes(u almanac.User, eventType string) bool {
-	h, err := f.registry.Handler(eventType)
+// owes reports whether a stored event is in the calendar of u. One that its attempt will refuse is not.
+func (f *Feed) owes(u almanac.User, e almanac.Event) bool {
+	h, err := f.registry.Handler(e.Type)
 	if err != nil {
 		return false
 	}
 	if c, able := h.(almanac.Configurer); able && c.Settings().OverrideOptOuts {
 		return true
 	}
-	return !slices.Contains(u.OptOuts, almanac.OptOut{}) && !slices.Contains(u.OptOuts, almanac.OptOut{Type: eventType})
+	from, owed := u.OwedFrom(e.Type)
+	return owed && (e.Status.Terminal() || !e.Wall.Date.Before(from))
 }

@@ -11,8 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/icalendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 func TestCalendarHasTheStoredAndTheNextOccurrences(t *testing.T) {
@@ -33,6 +35,43 @@ func TestCalendarHasTheStoredAndTheNextOccurrences(t *testing.T) {
 		require.Equal(t, "CONFIRMED", e["STATUS"])
 		require.Equal(t, "20270110T000000Z", e["DTSTAMP"])
 		require.Equal(t, e["DTSTAMP"], e["LAST-MODIFIED"])
+	}
+}
+
+// A program that does not know the calendar of a birthday shows what another program stored, and other types.
+func TestCalendarOfAUserOfAnUnknownCalendar(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{}, daily("NIGHTLY", almanac.Execution{}))
+	u := almanactest.User()
+	var err error
+	u.DateOfBirth, err = almanac.StoredDateOfBirth("5774-05L-08", "unheard-of")
+	require.NoError(t, err)
+	e := almanactest.Event(s.now.AddDate(0, 1, 0), almanactest.For(u), almanactest.Of("5787")) // by another program
+	created, err := s.store.CreateUsers(t.Context(), []almanac.UserWithEvents{{User: u, Events: []almanac.Event{e}}})
+	require.NoError(t, err)
+	require.NoError(t, created[0].Err)
+	all := entries(t, s.feed(t, icalendar.Settings{Ahead: 2}), u.ID)
+	require.ElementsMatch(t, []string{"BIRTHDAY", "NIGHTLY", "NIGHTLY"}, column(all, "SUMMARY"))
+}
+
+// The calendar shows Gregorian instants, so each event says its day by the calendar of the user.
+func TestCalendarHasBothDates(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	s := newStage(t, almanac.Birthday{})
+	created, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Levi", DateOfBirth: "1986-03L-08", Calendar: "lunar", Timezone: "UTC"})
+	require.NoError(t, err)
+	all := entries(t, s.feed(t, icalendar.Settings{Ahead: 3}), created.User.ID)
+	require.Len(t, all, 3)
+	for _, e := range all {
+		start, err := time.Parse("20060102T150405Z", e["DTSTART"])
+		require.NoError(t, err)
+		day, err := calendartest.Lunar{}.Day(calendar.DateOf(start))
+		require.NoError(t, err)
+		require.Equal(t, start.Format(time.DateOnly)+`\, `+day.In(calendartest.Lunar{}), e["DESCRIPTION"])
+	}
+	for _, e := range entries(t, s.feed(t, icalendar.Settings{}), s.ada(t)) {
+		require.NotContains(t, e, "DESCRIPTION")
 	}
 }
 

@@ -37,6 +37,9 @@ func (f *Feed) write(u almanac.User, events []almanac.Event) []byte {
 		line(&b, "LAST-MODIFIED:"+instant(e.UpdatedAt))
 		line(&b, "DTSTART:"+instant(e.Due))
 		line(&b, "SUMMARY:"+escape(f.settings.Summary(u, e)))
+		if day := e.Occurrence().SystemDayText(); day != "" {
+			line(&b, "DESCRIPTION:"+escape(e.Wall.Date.String()+", "+day))
+		}
 		line(&b, "STATUS:"+status)
 		line(&b, "TRANSP:TRANSPARENT")
 		line(&b, "END:VEVENT")

@@ -144,7 +144,7 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 		d, _ := examined(t, "--database-url", asRole)
 		return d.about("role")
 	}
-	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.lanes TO "+name)
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.calendars, almanac.lanes TO "+name)
 	require.Equal(t, []string{"error: " + name + " may do nothing with the tables"}, role())
 
 	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)
@@ -154,10 +154,10 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 		"; GRANT SELECT ON almanac.pruning, almanac.settings, almanac.lane_states TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
 	require.Equal(t, []string{
 		"ok: " + name + " may keep users, look at events",
-		"warning: " + name + " may not run a scheduler: it lacks EXECUTE on claim_lanes, SELECT on lane_clock, UPDATE on lane_clock, EXECUTE on lane_room, UPDATE on lane_states, UPDATE on pruning, INSERT on settings, UPDATE on settings, EXECUTE on step_lane, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+		"warning: " + name + " may not run a scheduler: it lacks INSERT on calendars, UPDATE on calendars, EXECUTE on claim_lanes, SELECT on lane_clock, UPDATE on lane_clock, EXECUTE on lane_room, UPDATE on lane_states, UPDATE on pruning, INSERT on settings, UPDATE on settings, EXECUTE on step_lane, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
 	}, role())
 
-	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning, almanac.lane_states TO "+name+"; GRANT SELECT, UPDATE ON almanac.lane_clock TO "+name+
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.calendars, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning, almanac.lane_states TO "+name+"; GRANT SELECT, UPDATE ON almanac.lane_clock TO "+name+
 		"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA almanac TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep users, look at events"}, role())
 
@@ -328,6 +328,36 @@ func TestZonesThatAgree(t *testing.T) {
 	var d diagnosis
 	require.NoError(t, json.Unmarshal([]byte(r.out), &d))
 	require.Equal(t, []string{"ok: this machine, the server and the events agree on 2 zones for the next 10 years"}, d.about("zones"))
+}
+
+func TestEventsThatLookedPastTheEndOfACalendar(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	look := func() []string {
+		d, _ := examined(t, "--database-url", address)
+		return d.about("calendars")
+	}
+	require.Empty(t, look(), "no calendar, no finding")
+	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+	runSQL(t, address, `INSERT INTO almanac.calendars (name, release, until, since, hashes, changed, releases)
+		VALUES ('DE-BY', '2026-01-01', $1::text::date, 2026, '{1}', '{2026-01-01}', '{2026-01-01}')`, day(30))
+	require.Equal(t, []string{"ok: no event of the next 60 days looked past the end of one of 1 calendar"}, look())
+
+	waits := func(days int, consulted string) {
+		runSQL(t, address, `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, consulted)
+			VALUES (now() + $1 * interval '1 day', gen_random_uuid(), $1, 'RENT', $2)`, days, consulted)
+	}
+	waits(20, "DE-BY@2026-01-01 "+day(1)+" "+day(20))
+	waits(61, "DE-BY@2026-01-01 "+day(1)+" "+day(61)+" provisional")
+	require.Len(t, look(), 1)
+	require.Contains(t, look()[0], "ok: ", "a yearly series always looks past the end")
+	waits(50, "DE-BY@2026-01-01 "+day(1)+" "+day(50)+" provisional")
+	waits(40, "DE-BY@2026-01-01,XX@2026-01-01 "+day(1)+" "+day(40)+" provisional")
+	waits(30, "DE-BY@2026-01-01,YY@2026-01-01 "+day(1)+" "+day(45)) // it looked that far ahead in YY alone
+	require.Len(t, look(), 3)
+	require.Regexp(t, "^warning: 2 events looked past the end of DE-BY, "+day(30)+", in release 2026-01-01; the first is due at "+day(40), look()[0])
+	require.Equal(t, "warning: 1 event looked up XX, which no program has named", look()[1], "it may have looked past its end")
+	require.Equal(t, "note: 1 event looked up YY, which no program has named", look()[2])
 }
 
 // An import plans events, but compares no rules: no finding may say that nothing is planned.

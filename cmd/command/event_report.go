@@ -18,6 +18,7 @@ import (
 // eventReport is what there is to say about an event.
 type eventReport struct {
 	eventTarget
+	eventDay
 	eventExecution
 	eventRecord
 	Trail []trailStep `json:"trail,omitempty"` // if one was kept and asked for
@@ -38,6 +39,21 @@ type eventTarget struct {
 
 	Origin      almanac.OriginKind `json:"origin,omitempty"`      // none for a planned event
 	OriginEvent *uuid.UUID         `json:"originEvent,omitempty"` // the event that it follows or repeats
+}
+
+// eventDay is the local day by the calendar that the key counts by. It is empty for the Gregorian calendar.
+type eventDay struct {
+	CalendarDate string `json:"calendarDate,omitempty"`
+	Calendar     string `json:"calendar,omitempty"`
+	text         string // in English
+}
+
+func eventDayOf(o calendar.Occurrence) eventDay {
+	s, day, ok := o.SystemDay()
+	if !ok {
+		return eventDay{}
+	}
+	return eventDay{day.String(), s.Info().Name, day.In(s)}
 }
 
 type eventPolicies struct {
@@ -75,6 +91,7 @@ func eventReportOf(e almanac.Event) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
 		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.Series, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}, e.Origin.Kind, unlessZero(e.Origin.From)},
+		eventDay:    eventDayOf(e.Occurrence().Occurrence),
 		eventExecution: eventExecution{
 			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
 			RetryCount: e.RetryCount, ClaimCount: e.ClaimCount, CrashCount: e.CrashCount, LeaseToken: unlessZero(e.LeaseToken),
@@ -118,6 +135,9 @@ func (r eventReport) write(out io.Writer) error {
 	row("status", "%s", r.Status)
 	row("due", "%s", instantText(r.Due))
 	row("wall time", "%s in %s", r.Wall, r.Zone)
+	if r.Calendar != "" {
+		row("by its calendar", "%s, %s", r.text, r.Calendar)
+	}
 	row("policies", "gap %s, fold %s, leap day %s, month end %s", r.Policies.Gap, r.Policies.Fold, r.Policies.LeapDay, r.Policies.MonthEnd)
 	if r.AvailableAt != nil {
 		row("available", "%s", instantText(*r.AvailableAt))

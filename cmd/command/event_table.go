@@ -63,6 +63,7 @@ type eventView struct {
 	waiting  bool // when pending events are tried next
 	oneUser  bool // the list is about one user
 	changes  bool // what an edit did
+	byOther  bool // the day by another calendar, by which an event's key counts
 	now      time.Time
 }
 
@@ -106,6 +107,7 @@ func (v eventView) columns() []column[listedEvent] {
 		{true, column[listedEvent]{"DUE", func(e listedEvent) string { return instantText(e.Due) }, span{rank: due}, nil}},
 		{v.waiting, column[listedEvent]{"NEXT", listedEvent.next, span{rank: 8}, nil}},
 		{true, column[listedEvent]{"WALL TIME", func(e listedEvent) string { return e.Wall.String() }, span{rank: wall}, nil}},
+		{v.byOther, column[listedEvent]{"CALENDAR DATE", func(e listedEvent) string { return eventDayOf(e.Occurrence().Occurrence).text }, span{rank: 10, least: 16}, nil}},
 		{true, column[listedEvent]{"ZONE", func(e listedEvent) string { return e.Zone }, span{rank: 9, least: 16}, nil}},
 		{true, column[listedEvent]{"TYPE", func(e listedEvent) string { return e.Type }, span{rank: 2, least: 12}, nil}},
 		{true, column[listedEvent]{"SERIES", func(e listedEvent) string { return e.Series }, span{rank: 12, least: 12}, nil}},

@@ -78,14 +78,16 @@ const whichDatabase = `Commands that use a database take its URL from --database
 //	130  when ctx was cancelled, and the command ended in good order
 //
 // The arguments are those after the program's name. Results go to host.Out, and messages to host.Err.
-// Run changes no global state, so several calls may run side by side. It reads the environment variables
-// DATABASE_URL, COLUMNS (the width of the help, and of lists on a terminal), NO_COLOR and TERM.
+// Several calls may run side by side. The only global state that Run changes are the calendars that the
+// process knows: it registers those of contrib/calendars, unless the host has registered others of the same
+// names. Run reads the environment variables DATABASE_URL, COLUMNS (the width of the help, and of lists on a terminal), NO_COLOR and TERM.
 func Run(ctx context.Context, args []string, host Host) int {
 	return run(ctx, args, host.environment(time.Now()))
 }
 
 // run does what the arguments say, and returns the exit code.
 func run(ctx context.Context, args []string, env *environment) (code int) {
+	registerCalendars()
 	type asked struct{ code int }
 	defer func() { // kong asks to exit once it has shown the help or the version
 		switch cause := recover().(type) {

@@ -40,7 +40,7 @@ type Host struct {
 	Registry almanac.Registry
 
 	// Options are options of the scheduler through which the command changes the database. Observers are
-	// notified of each change. WithQuietHours decides when events run-now makes events due, and
+	// notified of each change. WithWindow decides when events run-now makes events due, and
 	// WithOptionalProfile which users are accepted: give both as to the programs that deliver. Other
 	// options about deliveries have no effect, because the command delivers nothing. Nil means the
 	// defaults, without a log. Of these options, a dry run of users import only heeds WithOptionalProfile.

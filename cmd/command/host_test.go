@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 	"github.com/almanac-go/almanac/internal/jsonb"
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
@@ -239,19 +241,19 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 }
 
 // quietNow are quiet hours that every user has at present, for two hours at least.
-func quietNow(u almanac.User) calendar.QuietHours {
+func quietNow(u almanac.User) calendar.Window {
 	if u.Timezone.IsZero() {
-		return calendar.QuietHours{}
+		return calendar.Window{}
 	}
 	now := u.Timezone.WallTime(time.Now())
-	return calendar.QuietHours{From: calendar.Clock{Hour: (now.Clock.Hour + 23) % 24}, Until: calendar.Clock{Hour: (now.Clock.Hour + 3) % 24}}
+	return calendartest.Quiet(fmt.Sprintf("%02d:00-%02d:00", (now.Clock.Hour+23)%24, (now.Clock.Hour+3)%24))
 }
 
 // Where the host has quiet hours, an event waits for their end, by id and in bulk, unless forced.
 func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())
-	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
+	host.Options = []almanac.Option{almanac.WithWindow(quietNow)}
 	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
 	for _, which := range []func(e almanac.Event) []string{
 		func(e almanac.Event) []string { return []string{e.ID.String()} },
@@ -282,7 +284,7 @@ func TestRunNowSaysThatForceDoesNotDeliverLateEvents(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
 	host := hostOf(t, renewals())
-	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
+	host.Options = []almanac.Option{almanac.WithWindow(quietNow)}
 	c.ids["tried"] = c.event(c.user, "D", 2023, func(e almanac.Event) (almanac.Event, error) {
 		return e.Release(almanac.AfterFailure, "503", time.Now().Add(24*time.Hour))
 	})
@@ -312,7 +314,7 @@ func TestHelpOfRunNowSaysWhatIsKnownOfQuietHours(t *testing.T) {
 	}
 	host := hostOf(t, renewals())
 	require.Contains(t, help(host), "This command has no quiet hours.")
-	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
+	host.Options = []almanac.Option{almanac.WithWindow(quietNow)}
 	require.Contains(t, help(host), "becomes due at their end, unless --force is given. An event that is late already waits for the end of the quiet hours, also with --force.")
 	require.NotContains(t, help(host), "has no quiet hours")
 }
@@ -527,15 +529,15 @@ func TestRunNowIsRefusedWithoutTheQuietHoursOfOthers(t *testing.T) {
 	file := fileOf(t, "people.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+adaID+",Ada,Lovelace,1990-12-10,Europe/London\n")
 	r := almanacAt(t, time.Now(), "users", "import", file, "--birthday", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	runSQL(t, url, "INSERT INTO almanac.settings (name, value, program) VALUES ('quiet hours', '22:00:00-08:00:00', 'birthdayd v1')")
+	runSQL(t, url, "INSERT INTO almanac.settings (name, value, program) VALUES ('quiet hours', 'outside Mo-Su 08:00-22:00', 'birthdayd v1')")
 	args := []string{"events", "run-now", "--user", adaID, "--due-until", "9999-01-01", "--yes", "--database-url", url}
 
 	r = almanacAt(t, time.Now(), args...)
 	require.Equal(t, exitFailed, r.code, r.out)
-	require.Contains(t, r.errs, "force is required, because this program does not have the quiet hours (22:00:00-08:00:00) of birthdayd v1")
+	require.Contains(t, r.errs, "force is required, because this program does not have the quiet hours (outside Mo-Su 08:00-22:00) of birthdayd v1")
 	d, _ := examined(t, "--database-url", url)
 	require.Len(t, d.about("programs"), 1)
-	require.Contains(t, d.about("programs")[0], "note: quiet hours: 22:00:00-08:00:00, stored by birthdayd v1 at ")
+	require.Contains(t, d.about("programs")[0], "note: quiet hours: outside Mo-Su 08:00-22:00, stored by birthdayd v1 at ")
 	r = almanacAt(t, time.Now(), append(args, "--force")...)
 	require.Equal(t, exitOK, r.code, r.errs)
 }

@@ -22,6 +22,7 @@ type profileFlags struct {
 	FirstName   *string `help:"The first name." placeholder:"TEXT"`
 	LastName    *string `help:"The last name." placeholder:"TEXT"`
 	DateOfBirth *string `help:"The date of birth: YYYY-MM-DD, or with --optional-profile --MM-DD." placeholder:"DATE"`
+	Calendar    *string `help:"The calendar of the date of birth, such as hebrew; an L marks a leap month: 5774-05L-08." placeholder:"CALENDAR"`
 	Timezone    *string `help:"The IANA name of the time zone." placeholder:"ZONE"`
 	Locale      *string `help:"The locale, such as pt-BR." placeholder:"TAG"`
 	Email       *string `help:"The e-mail address." placeholder:"ADDRESS"`
@@ -60,7 +61,7 @@ func (l leniency) validate() error {
 // change returns the change of the given fields.
 func (p *profileFlags) change() almanac.ProfileChange {
 	c := almanac.ProfileChange{
-		FirstName: p.FirstName, LastName: p.LastName, DateOfBirth: p.DateOfBirth, Timezone: p.Timezone,
+		FirstName: p.FirstName, LastName: p.LastName, DateOfBirth: p.DateOfBirth, Calendar: p.Calendar, Timezone: p.Timezone,
 		Locale: p.Locale, Email: p.Email, ExternalID: p.ExternalID,
 	}
 	if p.Attributes != nil {
@@ -78,7 +79,7 @@ func (p *profileFlags) profile(id uuid.UUID) almanac.Profile {
 		return *given
 	}
 	profile := almanac.Profile{
-		ID: id, FirstName: text(p.FirstName), LastName: text(p.LastName), DateOfBirth: text(p.DateOfBirth), Timezone: text(p.Timezone),
+		ID: id, FirstName: text(p.FirstName), LastName: text(p.LastName), DateOfBirth: text(p.DateOfBirth), Calendar: text(p.Calendar), Timezone: text(p.Timezone),
 		Locale: text(p.Locale), Email: text(p.Email), ExternalID: text(p.ExternalID),
 	}
 	if p.Attributes != nil {
@@ -95,7 +96,7 @@ func (p *profileFlags) flagErrors(err error) error {
 		return err
 	}
 	missing := map[string]bool{
-		"firstName": p.FirstName == nil, "lastName": p.LastName == nil, "dateOfBirth": p.DateOfBirth == nil, "timezone": p.Timezone == nil,
+		"firstName": p.FirstName == nil, "lastName": p.LastName == nil, "dateOfBirth": p.DateOfBirth == nil && p.Calendar == nil, "timezone": p.Timezone == nil,
 	}
 	var errs []error
 	for _, f := range invalid.Fields {
@@ -135,7 +136,7 @@ func fieldError(f almanac.FieldError) error {
 var pluralVerb = regexp.MustCompile(`^(are|contain)\b`)
 
 // profileFields are the fields of a profile, or of its change, that have flags.
-var profileFields = []string{"id", "firstName", "lastName", "dateOfBirth", "timezone", "locale", "email", "externalId", "attributes", "merge"}
+var profileFields = []string{"id", "firstName", "lastName", "dateOfBirth", "calendar", "timezone", "locale", "email", "externalId", "attributes", "merge"}
 
 // flagOf returns the flag of a field: "--date-of-birth" for "dateOfBirth".
 func flagOf(field string) string {

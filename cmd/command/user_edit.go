@@ -45,6 +45,9 @@ func (c *editUser) change(env *environment) (almanac.ProfileChange, error) {
 		if c.Profile.Timezone != nil && *c.Profile.Timezone == "" {
 			checked.Timezone = nil // whether a zone can be guessed depends on the stored user
 		}
+		if checked.DateOfBirth == nil {
+			checked.Calendar = nil // whether it needs a date depends on the stored user
+		}
 		_, err = anyone.Edit(checked, env.now, c.Profile.rules(env)...)
 	}
 	var errVersion error

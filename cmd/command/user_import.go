@@ -79,7 +79,7 @@ func (c *importUsers) unknown(optional bool) error {
 	if !optional {
 		return errors.New("--unknown-date is for --optional-profile")
 	}
-	_, err := almanac.ParseDateOfBirth(c.Unknown)
+	_, err := almanac.ParseDateOfBirth(c.Unknown, "")
 	return about("--unknown-date", err)
 }
 

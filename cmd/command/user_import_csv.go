@@ -26,7 +26,7 @@ const attributePrefix = "attributes."
 
 // profileColumns are the columns of a profile. Those of requiredColumns must be there.
 func profileColumns() []string {
-	return append(requiredColumns(false), "locale", "email", "externalId")
+	return append(requiredColumns(false), "calendar", "locale", "email", "externalId")
 }
 
 func requiredColumns(optionalProfile bool) []string {

@@ -33,7 +33,7 @@ type row struct {
 func (r *row) fields() map[string]*string {
 	p := &r.profile
 	return map[string]*string{
-		"firstName": &p.FirstName, "lastName": &p.LastName, "dateOfBirth": &p.DateOfBirth, "timezone": &p.Timezone,
+		"firstName": &p.FirstName, "lastName": &p.LastName, "dateOfBirth": &p.DateOfBirth, "calendar": &p.Calendar, "timezone": &p.Timezone,
 		"locale": &p.Locale, "email": &p.Email, "externalId": &p.ExternalID,
 	}
 }

@@ -145,8 +145,8 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 			return
 		}
 		s.last = read.line
-		if read.profile.DateOfBirth == s.unknown {
-			read.profile.DateOfBirth = ""
+		if s.unknown != "" && read.profile.DateOfBirth == s.unknown {
+			read.profile.DateOfBirth, read.profile.Calendar = "", ""
 		}
 		// Profiles are judged here, although an enrolment judges them too, so that nothing is
 		// read past the last bad row that is allowed.

@@ -224,6 +224,7 @@ func TestUsersWithoutNamesOrDateOfBirthAreStored(t *testing.T) {
 		events     int
 	}{
 		"CSV":                              {"p.csv", full, []string{"--unknown-date", "1900-01-01"}, map[string]string{"1": "Sukarno 1901-06-06", "2": "", "3": "Ada Lovelace --02-29", "4": "Grace Hopper"}, 2},
+		"CSV with calendars":               {"p.csv", "externalId,dateOfBirth,calendar,timezone\n1,1900-01-01,hebrew,UTC\n2,5774-05L-08,hebrew,UTC\n", []string{"--unknown-date", "1900-01-01"}, map[string]string{"1": "", "2": "5774-05L-08"}, 1},
 		"CSV with a date that is real":     {"p.csv", full, nil, map[string]string{"4": "Grace Hopper 1900-01-01"}, 3},
 		"CSV with no more columns than it": {"p.csv", "externalId,timezone\n1,UTC\n", nil, map[string]string{"1": ""}, 0},
 		"JSON lines": {"p.jsonl", `{"externalId": "1", "lastName": "Teller", "firstName": null, "dateOfBirth": "--0214", "timezone": "UTC"}` + "\n" +

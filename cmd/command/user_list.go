@@ -165,6 +165,7 @@ type userProfile struct {
 	FirstName   string    `json:"firstName,omitempty"`
 	LastName    string    `json:"lastName,omitempty"`
 	DateOfBirth string    `json:"dateOfBirth,omitempty"`
+	Calendar    string    `json:"calendar,omitempty"` // of the date of birth; empty for the Gregorian one
 	userZone
 	Locale     string `json:"locale,omitempty"`
 	Email      string `json:"email,omitempty"`
@@ -179,9 +180,17 @@ type userZone struct {
 
 func userReportOf(u almanac.User) userReport {
 	return userReport{
-		userProfile{u.ID, u.FirstName, u.LastName, u.DateOfBirth.String(), userZone{u.Timezone.String(), u.ZoneSource}, u.Locale, u.Email, u.ExternalID},
+		userProfile{u.ID, u.FirstName, u.LastName, u.DateOfBirth.String(), u.DateOfBirth.Calendar(), userZone{u.Timezone.String(), u.ZoneSource}, u.Locale, u.Email, u.ExternalID},
 		u.Attributes, u.OptOuts, u.Version, u.CreatedAt, u.UpdatedAt,
 	}
+}
+
+// bornText returns the date of birth, with the name of its calendar unless that is the Gregorian one.
+func bornText(u almanac.User) string {
+	if by := u.DateOfBirth.Calendar(); by != "" {
+		return u.DateOfBirth.String() + " " + by
+	}
+	return u.DateOfBirth.String()
 }
 
 // userList returns a list of users as the output takes it.
@@ -199,7 +208,7 @@ func userList(env *environment, f form) list[almanac.User] {
 		columns: []column[almanac.User]{
 			{"ID", func(u almanac.User) string { return u.ID.String() }, span{rank: 2, passed: true}, nil},
 			{"NAME", almanac.User.Name, span{rank: 1, least: 20}, nil},
-			{"DATE OF BIRTH", func(u almanac.User) string { return u.DateOfBirth.String() }, span{rank: 6}, nil},
+			{"DATE OF BIRTH", bornText, span{rank: 6}, nil},
 			{"ZONE", func(u almanac.User) string { return u.Timezone.String() }, span{rank: 3, least: 16}, nil},
 			{"ZONE SOURCE", func(u almanac.User) string { return string(u.ZoneSource) }, span{rank: 11}, nil},
 			{"LOCAL TIME", localTime, span{rank: 7}, nil},
@@ -214,6 +223,7 @@ func userList(env *environment, f form) list[almanac.User] {
 			{"firstName", func(u almanac.User) string { return u.FirstName }},
 			{"lastName", func(u almanac.User) string { return u.LastName }},
 			{"dateOfBirth", func(u almanac.User) string { return u.DateOfBirth.String() }},
+			{"calendar", func(u almanac.User) string { return u.DateOfBirth.Calendar() }},
 			{"timezone", func(u almanac.User) string { return u.Timezone.String() }},
 			{"locale", func(u almanac.User) string { return u.Locale }},
 			{"email", func(u almanac.User) string { return u.Email }},

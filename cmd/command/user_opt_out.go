@@ -10,18 +10,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
 
 // optOutUser stores that a user refuses events.
 type optOutUser struct {
 	whatIsRefused
-	Force bool `help:"Store the opt-out also when no event of the type is known."`
+	Until  string `help:"The first day, in the user's zone, on which the events are owed again." placeholder:"YYYY-MM-DD"`
+	Reason string `help:"Why." placeholder:"TEXT"`
+	Force  bool   `help:"Store the opt-out also when no event of the type is known."`
 }
 
 // Run opts out.
 func (c *optOutUser) Run(ctx context.Context, env *environment) error {
-	return c.change(ctx, env, optChange{out: true, force: c.Force})
+	ask := optChange{out: true, force: c.Force, what: almanac.OptOut{Reason: c.Reason}}
+	var err error
+	if c.Until != "" {
+		if ask.what.Until, err = calendar.ParseDate(c.Until); err != nil {
+			return misused(fmt.Errorf("--until: %w", err))
+		}
+	}
+	return c.change(ctx, env, ask)
 }
 
 // optInUser removes an opt-out.
@@ -46,8 +56,9 @@ type whatIsRefused struct {
 
 // optChange says what is done to an opt-out.
 type optChange struct {
-	out   bool // it is stored; otherwise it is removed
-	force bool // also if its type is not known
+	out   bool           // it is stored; otherwise it is removed
+	force bool           // also if its type is not known
+	what  almanac.OptOut // without its type and channel
 }
 
 func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optChange) error {
@@ -64,8 +75,10 @@ func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optCha
 	if err != nil {
 		return err
 	}
-	what := almanac.OptOut{Type: c.Type, Channel: almanac.Channel(c.Channel)}
-	report := optOutReport{what: what, had: slices.Contains(u.OptOuts, what)}
+	what := ask.what
+	what.Type, what.Channel = c.Type, almanac.Channel(c.Channel)
+	had := slices.ContainsFunc(u.OptOuts, func(o almanac.OptOut) bool { return o.Type == what.Type && o.Channel == what.Channel })
+	report := optOutReport{what: what, had: had}
 	if ask.out && !ask.force && !report.had {
 		if err := c.check(ctx, env, pool); err != nil {
 			return err
@@ -86,7 +99,8 @@ func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optCha
 	if err := report.fill(ctx, store, done, registry); err != nil {
 		return err
 	}
-	report.Unplanned = !ask.out && report.unplanned(registry)
+	report.Unplanned = (!ask.out || what.Until != calendar.Date{}) && report.unplanned(registry)
+	report.keepRefused(done.User)
 	return env.report(c.JSON, report, func() error { return report.write(env, ask) })
 }
 
@@ -117,7 +131,7 @@ type optOutReport struct {
 
 	what almanac.OptOut  // that was stored or removed
 	had  bool            // the user had it before
-	left []almanac.Event // those that LeftAlone counts
+	left []almanac.Event // those that LeftAlone counts, and after keepRefused those of them that are not owed
 }
 
 func (r *optOutReport) fill(ctx context.Context, store *postgres.Store, done almanac.UpdateUserResult, registry almanac.Registry) error {
@@ -131,7 +145,15 @@ func (r *optOutReport) fill(ctx context.Context, store *postgres.Store, done alm
 	return err
 }
 
-// unplanned reports whether the removed opt-out leaves something to plan to another program. An
+// keepRefused keeps the events that are refused at their attempt. Those from the end of an opt-out on are owed.
+func (r *optOutReport) keepRefused(u almanac.User) {
+	r.left = slices.DeleteFunc(r.left, func(e almanac.Event) bool {
+		from, owed := u.OwedFrom(e.Type)
+		return owed && !e.Wall.Date.Before(from)
+	})
+}
+
+// unplanned reports whether the removed opt-out, or one with an end in its place, leaves something to plan to another program. An
 // opt-out of a channel had kept nothing from being planned.
 func (r *optOutReport) unplanned(registry almanac.Registry) bool {
 	known := registry.EventTypes()
@@ -184,14 +206,28 @@ func (r *optOutReport) notes(ask optChange) (texts []string) {
 	return texts
 }
 
-// refusesType reports whether opt-outs refuse a type by all channels, or with the type "" all types.
+// refusesType reports whether opt-outs without an end refuse a type by all channels, or with the type "" all types.
 func refusesType(all []almanac.OptOut, eventType string) bool {
 	return slices.ContainsFunc(all, func(o almanac.OptOut) bool {
-		return o.Channel == "" && (o.Type == "" || o.Type == eventType)
+		return o.Channel == "" && o.Until == calendar.Date{} && (o.Type == "" || o.Type == eventType)
 	})
 }
 
-// optOutText says what an opt-out refuses.
+// optOutFacts says since when an opt-out is stored, by whom and why.
+func optOutFacts(o almanac.OptOut) (facts string) {
+	if !o.Since.IsZero() {
+		facts += ", since " + instantText(o.Since)
+	}
+	if o.Author != "" {
+		facts += ", by " + o.Author
+	}
+	if o.Reason != "" {
+		facts += ": " + o.Reason
+	}
+	return facts
+}
+
+// optOutText says what an opt-out refuses, and until when.
 func optOutText(o almanac.OptOut) string {
 	what := "everything"
 	if o.Type != "" {
@@ -199,6 +235,9 @@ func optOutText(o almanac.OptOut) string {
 	}
 	if o.Channel != "" {
 		what += " by " + string(o.Channel)
+	}
+	if o.Until != (calendar.Date{}) {
+		what += " until " + o.Until.String()
 	}
 	return what
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,17 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
+// storedSince returns the members of the first opt-out of a report that say since when and by whom.
+func storedSince(t *testing.T, report string) string {
+	t.Helper()
+	found := regexp.MustCompile(`"since": ?"[^"]+"`).FindString(report)
+	require.NotEmpty(t, found, report)
+	if author := regexp.MustCompile(`"author": ?"[^"]+"`).FindString(report); author != "" {
+		found += ", " + author
+	}
+	return found
+}
+
 func TestUsersOptOutAndIn(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())
@@ -19,7 +31,7 @@ func TestUsersOptOutAndIn(t *testing.T) {
 
 	r := runAs(t.Context(), host, "users", "opt-out", id, "--type", "RENEWAL", "--json", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.JSONEq(t, `{"id": "`+id+`", "optOuts": [{"type": "RENEWAL"}], "removed": 1, "moved": 0, "cancelled": 0, "added": 0, "inFlight": 0, "leftAlone": 0, "unplanned": false}`, r.out)
+	require.JSONEq(t, `{"id": "`+id+`", "optOuts": [{"type": "RENEWAL", `+storedSince(t, r.out)+`}], "removed": 1, "moved": 0, "cancelled": 0, "added": 0, "inFlight": 0, "leftAlone": 0, "unplanned": false}`, r.out)
 	require.Zero(t, countEvents(t, url))
 	r = runAs(t.Context(), host, "users", "opt-out", id, "--type", "OFFER", "--channel", "email", "--force", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
@@ -32,6 +44,14 @@ func TestUsersOptOutAndIn(t *testing.T) {
 	require.Contains(t, r.out, "0 events removed, 0 moved, 0 cancelled, 1 added; 0 stay as they are\n")
 	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "OFFER", "--channel", "email", "--database-url", url)
 	require.Contains(t, r.out, id+" refuses nothing\n")
+
+	r = runAs(t.Context(), host, "users", "opt-out", id, "--type", "RENEWAL", "--until", "2199-01-01", "--reason", "on leave", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Contains(t, r.out, id+" refuses RENEWAL until 2199-01-01\n")
+	require.Regexp(t, `opted out of +RENEWAL until 2199-01-01, since \S+Z(, by \S+)?: on leave`, runAs(t.Context(), host, "users", "show", id, "--database-url", url).out)
+	require.Contains(t, runAs(t.Context(), host, "users", "opt-out", id, "--until", "2199-02-29", "--database-url", url).errs, "--until")
+	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "RENEWAL", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
 
 	r = almanacAt(t, today, "users", "opt-out", id, "--type", "RENEWAL", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)

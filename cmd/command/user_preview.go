@@ -37,6 +37,7 @@ type previewReport struct {
 // previewedOccurrence is an occurrence of a user.
 type previewedOccurrence struct {
 	occurrence
+	eventDay
 	Series    string `json:"series,omitempty"` // its name, if the handler runs several
 	Zone      string `json:"zone"`
 	Announces string `json:"announces,omitempty"` // the wall time that it announces
@@ -46,7 +47,7 @@ type previewedOccurrence struct {
 }
 
 func previewedOf(o almanac.Occurrence) previewedOccurrence {
-	p := previewedOccurrence{occurrence: occurrenceOf(o.Occurrence), Series: o.Series, Zone: o.Zone.String(), announced: o.Announces.Date}
+	p := previewedOccurrence{occurrence: occurrenceOf(o.Occurrence), eventDay: eventDayOf(o.Occurrence), Series: o.Series, Zone: o.Zone.String(), announced: o.Announces.Date}
 	if o.Available.After(p.Instant) {
 		p.Starts = o.Available
 	}
@@ -107,6 +108,9 @@ func (r previewReport) columns() []column[previewedOccurrence] {
 		{"UTC", func(o shown) string { return o.Instant.Format(time.RFC3339) }, span{rank: 2}, nil},
 		{"ZONE", func(o shown) string { return o.Zone }, span{rank: 5, least: 16}, nil},
 		{"KEY", func(o shown) string { return o.Key }, span{rank: 6, least: 12}, nil},
+	}
+	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return o.Calendar != "" }) {
+		columns = append(columns, column[shown]{"CALENDAR DATE", func(o shown) string { return o.text }, span{rank: 4, least: 16}, nil})
 	}
 	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return !o.Starts.IsZero() }) {
 		columns = append(columns, column[shown]{"STARTS", func(o shown) string { return o.Starts.Format(time.RFC3339) }, span{rank: 3}, nil})

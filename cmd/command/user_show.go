@@ -185,6 +185,7 @@ func (h history) write(env *environment, user uuid.UUID) error {
 		if len(p.events) == 0 {
 			continue
 		}
+		p.view.byOther = slices.ContainsFunc(p.events, func(e almanac.Event) bool { return e.KeyUnit.System() != "" })
 		if err := eventList(env, form{}, p.view).write(env, listedEvents(p.events), true); err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func writeUser(env *environment, u almanac.User) error {
 	table := tabwriter.NewWriter(env.out, 0, 0, 2, ' ', 0)
 	local := fmt.Sprintf("%s, offset %s", u.Timezone.WallTime(env.now), offsetText(offsetAt(u.Timezone, env.now)))
 	fields := [][2]string{
-		{"user", u.ID.String()}, {"first name", u.FirstName}, {"last name", u.LastName}, {"date of birth", u.DateOfBirth.String()},
+		{"user", u.ID.String()}, {"first name", u.FirstName}, {"last name", u.LastName}, {"date of birth", bornText(u)},
 		{"zone", fmt.Sprintf("%s, %s", u.Timezone, u.ZoneSource)}, {"local time", local}, {"locale", u.Locale}, {"e-mail", u.Email}, {"external id", u.ExternalID},
 		{"attributes", attributesText(u)},
 	}
@@ -209,7 +210,7 @@ func writeUser(env *environment, u almanac.User) error {
 		if i == 0 {
 			name = "opted out of"
 		}
-		fields = append(fields, [2]string{name, optOutText(o)})
+		fields = append(fields, [2]string{name, optOutText(o) + optOutFacts(o)})
 	}
 	fields = append(fields, [2]string{"version", fmt.Sprintf("%d, created %s, updated %s", u.Version, instantText(u.CreatedAt), instantText(u.UpdatedAt))})
 	for _, f := range fields {

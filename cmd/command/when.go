@@ -40,10 +40,10 @@ type window struct {
 	Series string `help:"The name of the series, if the handler runs several." placeholder:"NAME"`
 }
 
-// parse returns how long after its instant an event becomes available.
-func (w *window) parse() (time.Duration, error) {
+// parse returns how long after its instant an event of an occurrence becomes available, or nil without a spread.
+func (w *window) parse() (func(calendar.Occurrence) time.Duration, error) {
 	if w.Spread == "" {
-		return 0, nil
+		return nil, nil
 	}
 	length, err := time.ParseDuration(w.Spread)
 	if err == nil && (length <= 0 || length > 24*time.Hour) {
@@ -54,7 +54,13 @@ func (w *window) parse() (time.Duration, error) {
 	if !ok {
 		errUser = errors.New("--user: a user id is required with --spread")
 	}
-	return almanac.Series{Type: w.Type, Name: w.Series}.Spread(id, length), errors.Join(about("--spread", err), errUser)
+	return func(o calendar.Occurrence) time.Duration {
+		over := length
+		if left, ok := o.OpenFor(); ok {
+			over = min(over, left)
+		}
+		return almanac.Series{Type: w.Type, Name: w.Series}.Spread(id, over)
+	}, errors.Join(about("--spread", err), errUser)
 }
 
 // maxCount is what the library previews at most.
@@ -96,8 +102,8 @@ type question struct {
 	policies calendar.Policies
 	from     calendar.Date
 	count    int
-	spread   time.Duration   // 0 without a window
-	system   calendar.System // nil for the Gregorian calendar
+	spread   func(calendar.Occurrence) time.Duration // nil without a window
+	system   calendar.System                         // nil for the Gregorian calendar
 }
 
 func (w *when) parse(now time.Time) (question, error) {
@@ -177,8 +183,8 @@ func (q question) answer() (answer, error) {
 		if q.system != nil {
 			shown.Day = dayBy(q.system, next.Wall.Date)
 		}
-		if q.spread > 0 {
-			shown.Starts = shown.Instant.Add(q.spread)
+		if q.spread != nil {
+			shown.Starts = shown.Instant.Add(q.spread(next))
 		}
 		a.Occurrences = append(a.Occurrences, shown)
 		if len(a.Occurrences) == q.count {

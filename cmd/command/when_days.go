@@ -64,3 +64,11 @@ func dayBy(s calendar.System, d calendar.Date) string {
 	}
 	return day.String()
 }
+
+// registerCalendars makes all calendars known by which users may be stored. A calendar of the host with the
+// same name stays.
+func registerCalendars() {
+	for _, s := range calendars.All() {
+		_ = calendar.RegisterSystems(s)
+	}
+}

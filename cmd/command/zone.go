@@ -176,6 +176,19 @@ type reconciliation struct {
 	Moved    int          `json:"moved"`
 	Zones    []zoneReport `json:"zones"`
 	Outdated []string     `json:"outdated"` // zones whose rules are not newer than the database's
+	// Those of the handlers of this program; a command without handlers has none.
+	Calendars         []calendarReport `json:"calendars,omitempty"`
+	OutdatedCalendars []string         `json:"outdatedCalendars,omitempty"`
+}
+
+type calendarReport struct {
+	Name    string `json:"name"`
+	Release string `json:"release"`
+	Checked int    `json:"checked"`
+	Moved   int    `json:"moved"`
+	Removed int    `json:"removed"` // their occurrence no longer exists, or its new time has passed
+	Added   int    `json:"added"`
+	Left    int    `json:"left"` // they could not be planned again
 }
 
 type zoneReport struct {
@@ -198,6 +211,10 @@ func reportOf(r almanac.ReconcileResult, dryRun bool) reconciliation {
 			Smallest: int64(z.Smallest / time.Second), Largest: int64(z.Largest / time.Second),
 		})
 	}
+	report.OutdatedCalendars = r.OutdatedCalendars
+	for _, c := range r.Calendars {
+		report.Calendars = append(report.Calendars, calendarReport{c.Name, c.Release, c.Checked, c.Moved, c.Removed, c.Added, c.Left})
+	}
 	return report
 }
 
@@ -217,6 +234,12 @@ func (r reconciliation) write(out io.Writer) error {
 	if len(r.Outdated) > 0 {
 		fmt.Fprintf(table, "not known to be newer than the rules that the database follows: %s\n", strings.Join(r.Outdated, ", "))
 		fmt.Fprintln(table, "events there stay as they are without --trust")
+	}
+	for _, c := range r.Calendars {
+		fmt.Fprintf(table, "calendar %s, release %s: %d checked, %d moved, %d removed, %d added, %d left\n", c.Name, c.Release, c.Checked, c.Moved, c.Removed, c.Added, c.Left)
+	}
+	if len(r.OutdatedCalendars) > 0 {
+		fmt.Fprintf(table, "older than the release that the database follows: %s\n", strings.Join(r.OutdatedCalendars, ", "))
 	}
 	verb := "moved"
 	if r.DryRun {

@@ -21,6 +21,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 func TestTwoWorkersShare(t *testing.T) {
@@ -481,8 +482,8 @@ func TestQuietHoursHoldWhatHasWaitedInTheStream(t *testing.T) {
 	s := newStage(t)
 	events, stop := s.publish(1, almanactest.ReadyFor(time.Hour))
 	stop()
-	allDay := calendar.QuietHours{Until: calendar.Clock{Hour: 23, Minute: 59, Second: 59}}
-	s.work("ada", accept, almanac.WithQuietHours(func(almanac.User) calendar.QuietHours { return allDay }), almanac.WithMissedGrace(time.Minute))
+	allDay := calendartest.Quiet("00:00-23:59:59")
+	s.work("ada", accept, almanac.WithWindow(func(almanac.User) calendar.Window { return allDay }), almanac.WithMissedGrace(time.Minute))
 
 	s.eventually(func() bool {
 		is, err := s.store.Event(t.Context(), events[0].ID)

@@ -106,6 +106,42 @@ func (m *messages) date(value any) (string, error) {
 	return strings.NewReplacer("D", strconv.Itoa(date.Day), "M", month, "Y", strconv.Itoa(date.Year)).Replace(form.pattern), nil
 }
 
+// dateBy writes a date by another calendar, with the name that the calendar gives to the month, or its number where
+// the locale writes months as numbers. It writes a Gregorian date for the calendar "", and for one that the program
+// does not know, so that no mail is lost.
+func (m *messages) dateBy(name string, value any) (string, error) {
+	system, err := calendar.LoadSystem(name)
+	if err != nil {
+		return m.date(value)
+	}
+	date, err := dateOf(value)
+	if err != nil {
+		return "", err
+	}
+	day, err := system.Day(date)
+	form, known := dateFormOf(m.locale)
+	if err != nil || !known {
+		return day.String(), err
+	}
+	month, err := numberedMonth(m.locale, day), error(nil)
+	if form.months != "" {
+		month, err = day.MonthIn(system)
+	}
+	return strings.NewReplacer("D", strconv.Itoa(day.Day), "M", month, "Y", strconv.Itoa(day.Year)).Replace(form.pattern), err
+}
+
+// numberedMonth returns the number of a month, with the sign of a leap month in simplified or traditional characters.
+func numberedMonth(locale language.Tag, day calendar.SystemDate) string {
+	sign := ""
+	if day.Leap {
+		sign = "閏"
+		if script, _ := locale.Script(); script.String() == "Hans" {
+			sign = "闰"
+		}
+	}
+	return sign + strconv.Itoa(day.Month)
+}
+
 // weekday writes the name of a date's weekday.
 func (m *messages) weekday(value any) (string, error) {
 	date, err := dateOf(value)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/almanac-go/almanac/calendar"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
 // dated are the weekday and the long date of 2026-12-30 and 2027-03-07, by locale, as ICU 78
@@ -136,4 +137,31 @@ func TestDatesThatCannotBeWrittenAreFoundAtTheStart(t *testing.T) {
 	}
 	_, err := almanacmail.ParseTemplates(files(map[string]string{"xh/BIRTHDAY.txt": "Subject: x\n\n{{.Payload.date | weekday}}"}), "xh")
 	require.EqualError(t, err, "almanacmail: xh/BIRTHDAY.txt:3:18: the names of weekdays are not known for locale xh")
+}
+
+// A date by another calendar has the form of the locale, and the month's name or number.
+func TestDatesByAnotherCalendarFollowTheLanguage(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	contents := make(map[string]string)
+	for _, locale := range []string{"de", "en", "ja", "zh", "zh-Hant", "xh"} {
+		contents[locale+"/BIRTHDAY.txt"] = "Subject: x\n\n{{dateBy .Event.KeyUnit.System .Payload.first}}|{{dateBy .Payload.by .Payload.first}}|{{dateBy \"\" .Payload.first}}"
+	}
+	parsed, err := almanacmail.ParseTemplates(files(contents), "en")
+	require.NoError(t, err)
+	leap, err := calendartest.Lunar{}.Date(calendar.SystemDate{Year: 2028, Month: 5, Leap: true, Day: 7})
+	require.NoError(t, err)
+	payload := `{"by": "lunar", "first": "` + leap.String() + `"}`
+	for locale, want := range map[string]string{
+		"de": "7. Leap Moon 5 2028", "en": "Leap Moon 5 7, 2028", "ja": "2028年閏5月7日", "zh": "2028年闰5月7日", "zh-Hant": "2028年閏5月7日", "xh": "2028-05L-07",
+	} {
+		mail, err := parsed.Render(delivery(locale, payload), "")
+		require.NoError(t, err, locale)
+		parts := strings.Split(mail.Text, "|")
+		require.Equal(t, want, parts[1], locale)
+		require.Equal(t, parts[2], parts[0], "an event of the Gregorian calendar")
+	}
+	mail, err := parsed.Render(delivery("en", `{"by": "unheard-of", "first": "2027-03-15"}`), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"March 15, 2027", "March 15, 2027"}, strings.Split(mail.Text, "|")[1:], "a calendar that the program does not know")
 }

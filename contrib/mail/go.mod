@@ -17,6 +17,7 @@ require (
 require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
 )
 
 replace github.com/almanac-go/almanac => ../../

@@ -74,7 +74,7 @@ func (m *messages) has(id string) bool { return m.known == nil || m.known[id] }
 
 // functions are the functions of templates. Text and HTML templates take the same type.
 func (m *messages) functions() map[string]any {
-	return map[string]any{"plural": m.plural, "date": m.date, "weekday": m.weekday}
+	return map[string]any{"plural": m.plural, "date": m.date, "dateBy": m.dateBy, "weekday": m.weekday}
 }
 
 // plural returns a message in the form for a number.

@@ -64,14 +64,16 @@ type page struct {
 //
 // A .txt file begins with a line "Subject: …" and an empty line. Parts can also lie beside the
 // directories, for all locales that have no part of that name. Templates are those of
-// text/template and html/template, and are executed with a [Data]. They have three more functions:
+// text/template and html/template, and are executed with a [Data]. They have four more functions:
 //
 //	{{plural "years" .Payload.years}} a message of messages.json in the form for a number
 //	{{date .Event.Wall}}              a date: 30. Dezember 2026 in de, December 30, 2026 in en
 //	{{weekday .Event.Wall}}           the weekday of a date: Mittwoch, Wednesday
+//	{{dateBy .Event.KeyUnit.System .Event.Wall}} a date by another calendar: 8. Adar I 5787
 //
-// The last two take a [calendar.Date], a [calendar.WallTime] or a text YYYY-MM-DD. In a
-// locale whose dates are not known, date writes YYYY-MM-DD, and weekday is an error.
+// The function dateBy takes the name of a calendar that the program has registered (see
+// [calendar.RegisterSystems]). For "" and any other name it writes the Gregorian date. The last three
+// take a [calendar.Date], a [calendar.WallTime] or a text YYYY-MM-DD. In a locale whose dates are not known, date and dateBy write YYYY-MM-DD, and weekday is an error.
 //
 // Users without a locale, or with one that nothing suits, get the templates of the locale fallback. It
 // must have every event type. The error joins everything that is wrong, always in the same order: a

@@ -94,7 +94,7 @@ func TestAUserOptsOutAndIn(t *testing.T) {
 
 	status, answer = p.send("POST", path+"/opt-out", `{"type":"BIRTHDAY"}`)
 	require.Equal(t, http.StatusOK, status, answer)
-	require.Equal(t, []any{map[string]any{"type": "BIRTHDAY"}}, answer["user"].(map[string]any)["optOuts"])
+	require.Equal(t, []any{map[string]any{"type": "BIRTHDAY"}}, refusals(answer["user"]))
 	_, answer = p.send("GET", path+"/events", "")
 	require.Empty(t, answer["events"])
 

@@ -45,8 +45,8 @@ type apiConfig struct {
 // greetingConfig says when and how users are greeted.
 type greetingConfig struct {
 	at          calendar.Clock
-	quiet       calendar.QuietHours // zero means none
-	anniversary string              // the attribute with the date; "" means no anniversaries
+	window      calendar.Window // outside of the quiet hours
+	anniversary string          // the attribute with the date; "" means no anniversaries
 	workers     int
 	attempts    int
 	retryFirst  time.Duration
@@ -168,7 +168,7 @@ func (c *config) check() error {
 	refuse(c.demo && (c.greeting.once || c.greeting.backfill), "-once and -backfill end, and -demo goes on: they do not go together")
 	refuse(c.greeting.once && c.greeting.backfill, "-once and -backfill do not go together")
 	refuse(c.demo && (c.hook != hookConfig{} || len(c.receivers) > 0), "-demo has a receiver of its own and takes no -webhook flags")
-	refuse(c.demo && c.greeting.quiet != calendar.QuietHours{}, "-demo greets at every hour and takes no -quiet-hours")
+	refuse(c.demo && c.greeting.window != calendar.Window{}, "-demo greets at every hour and takes no -quiet-hours")
 	refuse(c.demo && c.mail != mailConfig{}, "-demo sends no mails and takes no -smtp and -mail flags")
 	errs = append(errs, c.links.check(c.mail.server != ""))
 	if !c.demo {

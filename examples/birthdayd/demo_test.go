@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	greeted = regexp.MustCompile(`(?m)^  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S+ +Hey, .+ it's your birthday +(\d+\.\d ms|\d+ s)$`)
+	greeted = regexp.MustCompile(`(?m)^  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S+ +Hey, .+ it's your birthday.* +(\d+\.\d ms|\d+ s)$`)
 	apiURL  = regexp.MustCompile(`API +(http://\S+)`)
 )
 

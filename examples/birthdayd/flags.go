@@ -243,12 +243,12 @@ func (g *greetingConfig) takeAt(text string) error {
 }
 
 func (g *greetingConfig) takeQuiet(text string) error {
-	g.quiet = calendar.QuietHours{}
+	g.window = calendar.Window{}
 	if text == "" {
 		return nil
 	}
 	var err error
-	if g.quiet, err = calendar.ParseQuietHours(text); err != nil {
+	if g.window, err = calendar.ParseQuietHours(text); err != nil {
 		return fmt.Errorf("%q is not of the form HH:MM-HH:MM, with two different times of day", text)
 	}
 	return nil

@@ -52,16 +52,16 @@ const tooLate = 24 * time.Hour
 // greeters returns the greeters of a channel, whose event types end with the suffix.
 func (c config) greeters(via almanac.Channel, suffix string) []greeter {
 	at := almanac.AtAttribute(deliverAt, c.greeting.at)
-	all := []greeter{{EventHandler: almanac.Birthday{Type: almanac.TypeBirthday + suffix, At: at, Quiet: c.quietHours, Via: via}}}
+	all := []greeter{{EventHandler: almanac.Birthday{Type: almanac.TypeBirthday + suffix, At: at, Window: c.window, Via: via}}}
 	if c.greeting.anniversary != "" {
 		all = append(all, greeter{EventHandler: almanac.Anniversary{
-			Type: almanac.TypeAnniversary + suffix, Attribute: c.greeting.anniversary, At: at, Quiet: c.quietHours, Via: via}})
+			Type: almanac.TypeAnniversary + suffix, Attribute: c.greeting.anniversary, At: at, Window: c.window, Via: via}})
 	}
 	return all
 }
 
-// quietHours returns the quiet hours of every user.
-func (c config) quietHours(almanac.User) calendar.QuietHours { return c.greeting.quiet }
+// window returns the window of every user: the time outside of the quiet hours.
+func (c config) window(almanac.User) calendar.Window { return c.greeting.window }
 
 // Payload returns what the ready-made handler does, the user's id, and the named attributes
 // that the user has.
@@ -106,11 +106,11 @@ func (m mailer) Next(u almanac.User, after time.Time) (calendar.Occurrence, erro
 	return m.greeter.Next(u, after)
 }
 
-// Payload adds the user's age on that day, or null if the year of birth is not known.
+// Payload adds the user's age in years of the user's calendar, or null if the year of birth is not known.
 func (m mailer) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
 	members := map[string]any{"userId": u.ID, "age": nil}
-	if year, known := u.DateOfBirth.Year(); known {
-		members["age"] = o.Wall.Date.Year - year
+	if years, known := u.DateOfBirth.Age(o.Occurrence); known {
+		members["age"] = years
 	}
 	return m.payload(u, o, members)
 }

@@ -277,7 +277,8 @@ func (s feedSource) User(ctx context.Context, id uuid.UUID) (almanac.User, error
 	refused := slices.Clone(u.OptOuts)
 	for _, o := range u.OptOuts {
 		if s.byMail && o.Channel == almanacmail.Channel {
-			refused = append(refused, almanac.OptOut{Type: o.Type})
+			o.Channel = ""
+			refused = append(refused, o)
 		}
 	}
 	u.OptOuts = refused
@@ -287,10 +288,10 @@ func (s feedSource) User(ctx context.Context, id uuid.UUID) (almanac.User, error
 // Preview returns the next occurrences of a type that the user does not refuse.
 func (s feedSource) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) (almanac.PreviewResult, error) {
 	u, err := s.User(ctx, id)
-	if err != nil || slices.Contains(u.OptOuts, almanac.OptOut{}) || slices.Contains(u.OptOuts, almanac.OptOut{Type: eventType}) {
+	if _, owed := u.OwedFrom(eventType); err != nil || !owed {
 		return almanac.PreviewResult{}, err
 	}
-	return s.scheduler.Preview(ctx, id, eventType, n)
+	return s.scheduler.PreviewUser(ctx, u, eventType, n)
 }
 
 // withoutSuffix returns the types without those of mails that are sent beside webhooks: a

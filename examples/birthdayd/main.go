@@ -18,6 +18,9 @@ import (
 	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // the rules of all zones, for machines that have none
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/contrib/calendars"
 )
 
 func main() {
@@ -55,6 +58,10 @@ func run(ctx context.Context, args []string, lookup lookupEnv, std streams) int 
 	case c.version:
 		fmt.Fprintln(std.out, version())
 		return exitOK
+	}
+	if err := calendar.RegisterSystems(calendars.All()...); err != nil {
+		fmt.Fprintf(std.err, "birthdayd: %v\n", err)
+		return exitFailure
 	}
 	do := serve
 	switch {

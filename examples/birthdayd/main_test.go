@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/contrib/calendars"
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
@@ -14,6 +16,9 @@ const asProgram = "TEST_AS_BIRTHDAYD"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
+	}
+	if err := calendar.RegisterSystems(calendars.All()...); err != nil { // as run does
+		panic(err)
 	}
 	pgtest.Main(m)
 }

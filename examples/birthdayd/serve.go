@@ -137,7 +137,7 @@ func (c config) scheduler(pool *pgxpool.Pool, registry almanac.Registry, log *sl
 	options := append(further,
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
-		almanac.WithQuietHours(c.quietHours),
+		almanac.WithWindow(c.window),
 		almanac.WithObserver(almanac.LogObserver(log)),
 		almanac.WithLogger(log))
 	for channel, deliverer := range deliverers {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/contrib/calendars"
 )
 
 // zones are where the demo's users live: every offset in use, old and new names, and the
@@ -70,13 +71,37 @@ func birthdayUser(i int, zone string, moment time.Time) (almanac.Profile, bool) 
 		return almanac.Profile{}, false
 	}
 	first, last := firstNames(), lastNames()
-	return almanac.Profile{
+	p := almanac.Profile{
 		FirstName:   first[i%len(first)],
 		LastName:    last[i%len(last)],
 		DateOfBirth: birthday(wall.Date, 1932+i*37%80),
 		Timezone:    zone,
 		Attributes:  attributes,
-	}, true
+	}
+	if i%otherCalendar == otherCalendar-1 {
+		all := calendars.All()
+		keepBy(&p, all[i/otherCalendar%len(all)], wall.Date, 20+i*37%60)
+	}
+	return p, true
+}
+
+// otherCalendar is how many users there are for each one who keeps birthdays by another calendar.
+const otherCalendar = 12
+
+// keepBy makes a user keep today's birthday by another calendar, at about the given age. It looks for a
+// year of birth that has the day. Without one, the user keeps the Gregorian birthday.
+func keepBy(p *almanac.Profile, s calendar.System, today calendar.Date, age int) {
+	day, err := s.Day(today)
+	if err != nil {
+		return
+	}
+	born := day
+	for born.Year = day.Year - age; born.Year < day.Year; born.Year++ {
+		if date, err := s.Date(born); err == nil && date.Year >= 1900 {
+			p.DateOfBirth, p.Calendar = born.String(), s.Info().Name
+			return
+		}
+	}
 }
 
 // birthday returns the date in the given year, which is after 1900 and before 2100. For 29

@@ -46,8 +46,8 @@ func (b birthday) Next(u almanac.User, after time.Time) (calendar.Occurrence, er
 
 func (birthday) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
 	facts := map[string]any{"age": nil}
-	if year, known := u.DateOfBirth.Year(); known {
-		facts["age"] = o.Wall.Date.Year - year
+	if years, known := u.DateOfBirth.Age(o.Occurrence); known {
+		facts["age"] = years
 	}
 	return json.Marshal(facts)
 }
