@@ -96,7 +96,7 @@ BEGIN
     -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
     -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
-        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
@@ -115,7 +115,7 @@ BEGIN
 
     -- The worker and the API. Planning reads the whole user, the zone rules and the quiet hours. Events in flight and ended events are
     -- read through the views, which act as the owner: a role without privileges on leases and history can neither claim nor settle.
-    GRANT SELECT ON users, series, queue, keys, unplanned, pruning, zone_rules, zone_marks, settings, due_counts, due_changes, audit,
+    GRANT SELECT ON users, series, queue, keys, unplanned, pruning, zone_rules, zone_marks, calendars, settings, due_counts, due_changes, audit,
         pending_events, processing_events, ended_events, events TO almanac_worker, almanac_api;
     -- The API deletes users, and the sweep those who were deleted while something was in flight. Triggers that act as the owner delete
     -- all rows about the user, and update the series after an edit.
@@ -134,7 +134,7 @@ BEGIN
         version, created_at, updated_at, lane) ON series TO almanac_worker, almanac_api;
     -- A claim deletes rows of the queue, and a release inserts them again, as does a move. Claims and moves lock rows before, which
     -- needs the right to update some column. The guard refuses every such update.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane), UPDATE (available_at), DELETE ON queue
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane, consulted), UPDATE (available_at), DELETE ON queue
         TO almanac_worker, almanac_api;
     -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker, almanac_api;
@@ -154,6 +154,7 @@ BEGIN
     GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, alone), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which privileges on columns do not suffice. Marks are deleted when the zone was examined.
     GRANT INSERT, UPDATE ON zone_rules TO almanac_worker;
+    GRANT INSERT, UPDATE (release, until, since, hashes, changed, releases) ON calendars TO almanac_worker;
     GRANT DELETE ON zone_marks, unplanned TO almanac_worker;
     -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT INSERT ON due_counts TO almanac_worker;
@@ -176,9 +177,10 @@ BEGIN
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
-    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, zone_source, attributes, locale, email, external_id, opt_outs,
-        creation_digest, folded_name, folded_last_name, folded_email), UPDATE (first_name, last_name, date_of_birth, timezone, zone_source,
-        attributes, locale, email, external_id, opt_outs, version, deleted_at, updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
+    GRANT INSERT (id, first_name, last_name, date_of_birth, birth_calendar, birth_day, timezone, zone_source, attributes, locale, email,
+        external_id, opt_outs, creation_digest, folded_name, folded_last_name, folded_email), UPDATE (first_name, last_name, date_of_birth,
+        birth_calendar, birth_day, timezone, zone_source, attributes, locale, email, external_id, opt_outs, version, deleted_at, updated_at,
+        folded_name, folded_last_name, folded_email) ON users TO almanac_api;
     -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
@@ -211,11 +213,12 @@ BEGIN
         executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than which event is open and when it is due.
-    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane) ON queue TO almanac_reader;
+    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane, consulted) ON queue TO almanac_reader;
     GRANT SELECT (id, event_id, version, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, program, zone_data, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
+    GRANT SELECT (name, release, until, since, hashes, changed, releases) ON calendars TO almanac_reader;
     -- The author of a pause is the only principal that a reader sees: a viewer of a pause must know whom to ask.
     GRANT SELECT (name, rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes TO almanac_reader;
     GRANT SELECT (lane, step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,

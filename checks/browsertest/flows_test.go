@@ -158,10 +158,10 @@ func TestZonesAreReconciled(t *testing.T) {
 		e.Due, e.AvailableAt, e.Version = e.Due.Add(time.Hour), e.AvailableAt.Add(time.Hour), e.Version+1
 		_, err := h.store.MoveEvents(t.Context(), []almanac.Event{e})
 		require.NoError(t, err)
-		require.NoError(t, h.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) (edited []almanac.ZoneRecord, err error) {
+		require.NoError(t, h.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) (edited almanac.ZoneBook, err error) {
 			for _, r := range book.Rules {
 				r.Recheck = time.Now().UTC().Add(-time.Minute)
-				edited = append(edited, r)
+				edited.Rules = append(edited.Rules, r)
 			}
 			return edited, nil
 		}))

@@ -27,7 +27,7 @@ var imported = map[string]string{
 	"almanactest": "github.com/almanac-go/almanac/almanactest", "conformance": "github.com/almanac-go/almanac/almanactest/conformance", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "signedlink": "github.com/almanac-go/almanac/signedlink", "ops": "github.com/almanac-go/almanac/ops", "command": "github.com/almanac-go/almanac/cmd/command", "calendars": "github.com/almanac-go/almanac/contrib/calendars",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool", "stdlib": "github.com/jackc/pgx/v5/stdlib", "uuid": "github.com/google/uuid",
 	"context": "context", "sql": "database/sql", "json": "encoding/json", "errors": "errors", "fmt": "fmt", "iter": "iter", "log": "log", "slog": "log/slog",
-	"http": "net/http", "os": "os", "signal": "os/signal", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",
+	"http": "net/http", "os": "os", "signal": "os/signal", "strings": "strings", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",
 }
 
 // given is what fragments may take for granted, unless their document declares it.

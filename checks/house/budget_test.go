@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,8 +52,8 @@ func (f file) checkSizes(t *testing.T) {
 				f.breaks(t, n.Pos(), fmt.Sprintf("%d parameters, more than %d", count, maxParameters))
 			}
 		case *ast.TypeSpec: // precedes the type that it names
-			row := f.in(".") && (n.Name.Name == "Event" || n.Name.Name == "User") // has a field for each column
-			files := f.in("postgres") && n.Name.Name == "statements"              // has a field for each file
+			row := f.in(".") && slices.Contains([]string{"Event", "User", "ProfileChange"}, n.Name.Name) // has a field for each column
+			files := f.in("postgres") && n.Name.Name == "statements"                                     // has a field for each file
 			wide[n.Type] = row || files || n.Name.Name == "settings"
 		case *ast.StructType:
 			if count := len(flat(n.Fields)); count > maxFields && !wide[n] && !f.test {
@@ -157,10 +158,10 @@ func qualified(n ast.Expr) (pkg, name string) {
 
 // Files of the root package, which a newcomer reads first.
 const (
-	maxRootFiles        = 42
-	maxRootTestFiles    = 53 // those with examples included
+	maxRootFiles        = 47
+	maxRootTestFiles    = 55 // those with examples included
 	maxRootExampleFiles = 12
-	maxRootTypes        = 128 // exported; none of them an alias
+	maxRootTypes        = 129 // exported; none of them an alias
 )
 
 func TestTheRootStaysSmall(t *testing.T) {

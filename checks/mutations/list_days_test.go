@@ -23,7 +23,7 @@ var daysKept = []mutation{
 	{
 		promise: "the slot that was not moved stays", in: days,
 		file: "calendar/within.go",
-		old:  "m.taken = ok && at.day == t.day", new: "m.taken = false && ok && at.day == t.day",
+		old:  "m.taken = ok && at.day == to", new: "m.taken = false && ok && at.day == to",
 		test: "calendar TestSlotsThatMeetOnADay",
 	},
 	{
@@ -47,7 +47,7 @@ var daysKept = []mutation{
 	{
 		promise: "The slot keeps its key", in: days,
 		file: "calendar/within.go",
-		old:  "slot = slot.keepingNominal()\n", new: "",
+		old:  "slot.keepNominal()\n", new: "",
 		test: "calendar TestConventionsMoveADayOff",
 	},
 	{
@@ -107,7 +107,7 @@ var daysKept = []mutation{
 	{
 		promise: "also if the slot did not move", in: days,
 		file: "calendar/recurrence.go",
-		old:  "Consulted: slot.Consulted.since(shown.Date),", new: "Consulted: slot.Consulted,",
+		old:  "Consulted: slot.Consulted.Since(shown.Date),", new: "Consulted: slot.Consulted,",
 		test: "calendar TestSlotsSayWhatWasConsulted",
 	},
 	{

@@ -35,7 +35,7 @@ var planning = []mutation{
 	{
 		promise: "`version` rises with every update", in: seeds,
 		file: "event.go",
-		old:  "e.Status = to\n\te.Version++", new: "e.Status = to",
+		old:  "calendar.Consulted{}\n\te.Version++", new: "calendar.Consulted{}",
 		test: ". TestTransitions",
 	},
 	{
@@ -76,7 +76,7 @@ var planning = []mutation{
 	},
 	{
 		promise: "birthday: 09:00 where the user lives", in: seeds,
-		file: "handler_birthday.go",
+		file: "handler_announce.go",
 		old:  "return calendar.Clock{Hour: 9}", new: "return calendar.Clock{Hour: 10}",
 		test: ". TestBirthdayGreetsAtNineInTheUsersZone",
 	},
@@ -89,7 +89,7 @@ var planning = []mutation{
 	{
 		promise: "user: no birth in the future, at creation and edit", in: seeds,
 		file: "user.go",
-		old:  "born == nil && latestBirth(", new: "false && born == nil && latestBirth(",
+		old:  "if bornWell && ", new: "if false && bornWell && ",
 		test: ". TestNewUserChecksTheDateOfBirthInTheUsersZone",
 	},
 	{
@@ -106,7 +106,7 @@ var planning = []mutation{
 	},
 	{
 		promise: "its instant stays once it is claimed", in: seeds,
-		file: "event.go",
+		file: "event_operation.go",
 		old:  "rescheduled := stays && from.ClaimCount == 0", new: "rescheduled := stays",
 		test: ". TestCheckChange",
 	},
@@ -171,7 +171,7 @@ var edits = []mutation{
 	{
 		promise: "Workers check opt-outs before each attempt, so an opt-out also holds for events that other programs have planned.", in: handlers,
 		file: "run_work.go",
-		old:  `if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {`, new: "if false {",
+		old:  `if !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {`, new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
@@ -183,13 +183,25 @@ var edits = []mutation{
 	{
 		promise: "So an opt-out of a channel ends the event at delivery, as CANCELLED, and the series goes on.", in: handlers,
 		file: "run_work.go",
-		old:  "if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {", new: "if false {",
+		old:  "if !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {", new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
 		promise: "delivers the type to users who have opted out too, as for notices that the law requires", in: handlers,
 		file: "user_opt_out.go",
-		old:  "return !givenExecution(h).OverrideOptOuts", new: "return true",
+		old:  `return u.refuses(e, "", now) && !givenExecution(h).OverrideOptOuts`, new: `return u.refuses(e, "", now)`,
+		test: "almanactest TestMemoryRepository/^OptOut$",
+	},
+	{
+		promise: "first event on or after the day is planned at once", in: handlers,
+		file: "user_opt_out.go",
+		old:  "return later(after, begins.Instant.Add(-time.Second))", new: "return after",
+		test: "almanactest TestMemoryRepository/^OptOut$",
+	},
+	{
+		promise: "What lies before it is not delivered, also not later.", in: handlers,
+		file: "user_opt_out.go",
+		old:  "o.covers(day, u.Timezone) ||", new: "",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
@@ -200,13 +212,13 @@ var edits = []mutation{
 	},
 	{
 		promise: "In the quiet hours of the user's present zone a late event is postponed to their end, and no attempt is counted.", in: handlers,
-		file: "user_opt_out.go",
+		file: "quiet_hours.go",
 		old:  "late := j.event.RetryCount > 0 || j.of.asked.IsZero() && now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := false",
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
 	{
 		promise: "delivered: a user who chose 06:00 gets the event at 06:00", in: handlers,
-		file: "user_opt_out.go",
+		file: "quiet_hours.go",
 		old:  "late := j.event.RetryCount > 0 || j.of.asked.IsZero() && now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "late := true",
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
@@ -282,8 +294,8 @@ var usedDays = []mutation{
 	},
 	{
 		promise: "An edit waits for a call until the edit's context is done, but at most five seconds.", in: handlers,
-		file: "scheduler_options.go",
-		old:  "quiet, err := guarded(g, ", new: "quiet, err := guarded(unbound(), ",
+		file: "quiet_hours.go",
+		old:  "window, err := guarded(g, ", new: "window, err := guarded(unbound(), ",
 		test: ". TestNoOperationWaitsForAHandlerThatIsBlocked",
 	},
 	{

@@ -83,7 +83,7 @@ var times = []mutation{
 	{
 		promise: "the row is tried again, by new zone rules after an hour", in: reliability,
 		file: "run_maintenance.go",
-		old:  "reloaded != nil || err != nil && !isRefused(err) {", new: "reloaded != nil || err != nil {",
+		old:  "reloaded != nil || err != nil && !isFinal(err) {", new: "reloaded != nil || err != nil {",
 		test: ". TestAnEventThatCannotBeMovedIsTriedOnceAnHour",
 	},
 	{
@@ -254,7 +254,7 @@ var surroundings = []mutation{
 	{
 		promise: "delivers the events of a type within half an hour after their wall time", in: handlers,
 		file: "event.go",
-		old:  "	e.ReadyAt = e.spreadStart(givenExecution(h).Spread)\n", new: "	e.ReadyAt = time.Time{}\n",
+		old:  "	e.ReadyAt = e.spreadStart(spreadOver(o.Occurrence, givenExecution(h).Spread))\n", new: "	e.ReadyAt = time.Time{}\n",
 		test: ". TestSpreadEventsStartAtTheirPointOfTheWindow",
 	},
 	{
@@ -271,8 +271,8 @@ var surroundings = []mutation{
 	},
 	{
 		promise: "`Spread` alone delivers no event in quiet hours.", in: "docs/adr/0056-quiet-hours.md",
-		file: "user_opt_out.go",
-		old:  "late = !asked || !same.After(now)", new: "late = false",
+		file: "quiet_hours.go",
+		old:  "late = !same.Equal(opens)", new: "late = false",
 		test: ". TestASpreadLeadsIntoNoQuietHours",
 	},
 	{
@@ -283,7 +283,7 @@ var surroundings = []mutation{
 	},
 	{
 		promise: "lateness counts from that point", in: handlers,
-		file: "user_opt_out.go",
+		file: "quiet_hours.go",
 		old:  "now.Sub(later(j.event.Due, j.event.ReadyAt)) > s.grace", new: "now.Sub(j.event.Due) > s.grace",
 		test: ". TestAPointOfAWindowInTheQuietHoursIsOnTime",
 	},
