@@ -922,8 +922,9 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT v AS visit, v.ctid AS place
                 FROM visits v
-                WHERE (v.scope = '') IS TRUE -- no index by scope, which would read the visits of all lanes
-                    AND v.lane = t.lane AND v.event_type = ANY (open_types) AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
+                -- Without an index by scope or type, which would read the visits of all lanes.
+                WHERE (v.scope = '' AND v.event_type = ANY (open_types)) IS TRUE
+                    AND v.lane = t.lane AND v.at >= coalesce(visits_from, '-infinity') AND v.at <= visible
                     AND (top.place IS NOT NULL OR NOT top.is_limited) AND (v.turn IS NULL OR next_lane.lane <> '')
                 LIMIT 1000
                 FOR UPDATE SKIP LOCKED
@@ -992,7 +993,8 @@ BEGIN
             FROM (
                 SELECT o AS visit, o.ctid AS place
                 FROM unnest(inner_names, inner_at, inner_rooms) AS i (name, at, room)
-                JOIN visits o ON (o.scope = next_lane.lane) IS TRUE AND o.lane = i.name AND o.event_type = ANY (inner_types) AND o.at >= i.at AND o.at <= visible
+                JOIN visits o ON (o.scope = next_lane.lane AND o.event_type = ANY (inner_types) AND o.at <= visible) IS TRUE
+                    AND o.lane = i.name AND o.at >= i.at
                 WHERE i.room IS NOT NULL
                 LIMIT 10000
                 FOR UPDATE OF o SKIP LOCKED

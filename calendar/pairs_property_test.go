@@ -23,7 +23,12 @@ type wrapper struct {
 func wrappersOf(tb testing.TB) []wrapper {
 	work := workCalendar(tb, "TEST", "2026-12-25 holiday", "2027-01-01 holiday", "2027-01-06 holiday", "2027-03-29 holiday")
 	within := func(name string, w calendar.Within) wrapper {
-		return wrapper{name, func(r calendar.Recurrence) calendar.Recurrence { w.Of = r; return w }, &w}
+		around := func(r calendar.Recurrence) calendar.Recurrence {
+			of := w // a copy: courses run side by side
+			of.Of = r
+			return of
+		}
+		return wrapper{name, around, &w}
 	}
 	office, night := window(tb, "Mo-Fr 09:00-18:00; Sa 10:00-14:00"), window(tb, "Mo-Su 22:00-02:30")
 	return []wrapper{
