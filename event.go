@@ -328,6 +328,9 @@ func storableText(s string) string {
 // Reschedule returns e as replanned for u and the given occurrence. Its identity and its
 // idempotency key stay. The error is an [*InvalidStateTransitionError] unless e is
 // PENDING and was never claimed, because an event that was ever claimed keeps its instant.
+//
+// A detached event whose type is spread becomes available no longer after its instant than before. The
+// interval of a [calendar.Window] that bounds its spread is not stored.
 func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -336,8 +339,23 @@ func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err := next.plan(&u, h, &o); err != nil {
 		return e, err
 	}
+	if _, bounded := o.OpenFor(); e.detached() && !bounded {
+		next.spreadNoFurther(e)
+	}
 	next.Version++
 	return next, nil
+}
+
+// spreadNoFurther keeps a spread event as near to its instant as it was. The distance of an event that was
+// moved to an instant in the past can be longer than the spread. Then the spread counts.
+func (e *Event) spreadNoFurther(was Event) {
+	if by := max(0, was.ReadyAt.Sub(was.Due)); by < e.ReadyAt.Sub(e.Due) {
+		e.ReadyAt = e.Due.Add(by)
+	}
+	if e.ReadyAt.Equal(e.Due) {
+		e.ReadyAt = time.Time{}
+	}
+	e.AvailableAt = firstAvailable(e)
 }
 
 // keep returns e as replanned for the present state of the user, at the same instant. The

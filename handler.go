@@ -55,6 +55,10 @@ type Occurrence struct {
 	// Available is when an event of the occurrence can first be claimed, UTC: the instant, or later
 	// by [Execution].Spread. [Planner].Preview sets it. Otherwise it is zero.
 	Available time.Time
+
+	// A stored event has no Move, no DayReason and no Announces. These are from its payload; see Event.kept.
+	moved     string            // the "reason"
+	announces calendar.WallTime // the "date", at the time of day of the Nominal
 }
 
 // Channel names a way of delivery.
@@ -187,6 +191,7 @@ type Execution struct {
 	// Fallback is the type of the event that follows an event which is FAILED, such as a letter after a message that
 	// was refused. It is a [FollowUp] that is due at once. Its key is made of the type of the
 	// failed event, the name of its series if it has one, and its key, with slashes between them: "BIRTHDAY/2027".
+	// A key of another calendar has the name of the calendar before it: "BIRTHDAY/hebrew:5787".
 	// If that is longer than 90 bytes, it is the idempotency key of the failed event. A requeued event
 	// that fails again has the same key, so no second event follows. The type must have a handler. Empty means none.
 	Fallback string
@@ -199,13 +204,14 @@ type Execution struct {
 	// between 0 and 24 hours, and should be shorter than the time between two occurrences. If a
 	// [calendar.Within] keeps the occurrence in an interval, the window ends with it at the latest (see
 	// [calendar.Occurrence.OpenFor]). Zero means no window. A changed Spread holds for events that are planned or moved from then on.
+	// A one-off event that moves is spread no further than it was.
 	Spread time.Duration
-	// WorkCalendars and Systems are the calendars that the rules of the handler look up, for all users.
+	// WorkCalendars are the work calendars that the rules of the handler look up, for all users.
 	// [Scheduler].Reconcile then plans pending events again when the program has a newer release of one.
-	// Events whose rules look up another calendar are stored too, and stay as they were planned. All handlers
-	// of a registry that name a calendar have the same release of it. Empty means none.
+	// Events whose rules look up another work calendar are stored too, and stay as they were planned. All
+	// handlers of a registry that name a calendar have the same release of it. Empty means none. Calendars such
+	// as the Hebrew one are not named here, but registered: see [calendar.RegisterSystems].
 	WorkCalendars []*calendar.WorkCalendar
-	Systems       []calendar.System
 }
 
 // Settings returns x.

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -52,23 +53,57 @@ func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurren
 	return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, z.WallTime(after))
 }
 
-// announcement is what a payload says about what it announces. It is empty with zero days.
+// announcement is what a payload says about the day of its event: what it announces, and why it was moved.
+// It is empty if nothing moved the event, and it announces nothing.
 type announcement struct {
 	Date       string `json:"date,omitempty"`
 	DaysBefore int    `json:"daysBefore,omitempty"`
+	Reason     string `json:"reason,omitempty"`
 }
 
-// announced returns what an occurrence announces. The wall time of the occurrence does not say:
-// clocks that skip a day can have moved it. A window can have moved it to another day.
+// announced returns what an occurrence announces. A window can have moved the occurrence to another day. So the
+// days are counted, unless the occurrence is one of the host's own: that one can be on any day.
 func (a announcer) announced(o Occurrence) (announcement, error) {
+	says := announcement{Reason: o.whyMoved()}
 	if a.days == 0 {
-		return announcement{}, nil
+		return says, nil
 	}
 	slot, err := a.slot(o.Key)
-	if o.Move.From != (calendar.WallTime{}) {
-		a.days -= o.Move.From.Date.DaysUntil(o.Wall.Date)
+	if says.Date, says.DaysBefore = slot.Wall.Date.String(), a.days; o.Nominal.Date == slot.Wall.Date {
+		says.DaysBefore = o.Wall.Date.DaysUntil(slot.Wall.Date)
 	}
-	return announcement{slot.Wall.Date.String(), a.days}, err
+	return says, err
+}
+
+// kept returns the occurrence of a pending event that keeps its time. Why it was moved and what it announces are
+// read from its payload, because only the rule that planned it knows. Only ready-made handlers use them, so
+// members of other payloads that have these names do no harm.
+func (e Event) kept() Occurrence {
+	o := e.Occurrence()
+	var says struct {
+		Reason string
+		Date   string
+	}
+	if json.Unmarshal(e.Payload, &says) != nil {
+		return o
+	}
+	o.moved = says.Reason
+	if date, err := calendar.ParseDate(says.Date); err == nil {
+		o.announces = calendar.WallTime{Date: date, Clock: e.nominal().Clock}
+	}
+	return o
+}
+
+// whyMoved says why a policy of another calendar, working days or a window moved an occurrence, or "" if none did.
+func (o Occurrence) whyMoved() string {
+	moved := o.Move.From != (calendar.WallTime{})
+	switch {
+	case moved && o.DayReason != "":
+		return o.DayReason + "; " + o.Move.Reason()
+	case moved:
+		return o.Move.Reason()
+	}
+	return cmp.Or(o.DayReason, o.moved)
 }
 
 // slot returns the slot of the rule with a key. A policy can have moved that of the year before into this year.

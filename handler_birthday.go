@@ -110,6 +110,10 @@ func (b Birthday) announcer(u User) (announcer, error) {
 // Payload returns {"message": …}. If Before is not zero, "date" is the birthday, and
 // "daysBefore" is how many days it is ahead: Before, unless the Window moved the announcement to another day.
 //
+// "reason" says in English why the event was moved. It is the DayReason of the occurrence if the birthday is by another
+// calendar and Missing moved it, and what [calendar.Move.Reason] says if the Window moved the event. Both are
+// separated by "; ". If nothing moved the event, "reason" is absent.
+//
 // For a user of another calendar, "date" is always there. "calendar" is the name of the calendar, and
 // "calendarDate" the birthday by it, such as "5787-05L-08". "age" is the age in years of the calendar, if the year of
 // birth is known. The default message ends with both dates.
@@ -259,7 +263,7 @@ func (a Anniversary) day(u User) (calendar.Date, error) {
 	return day, nil
 }
 
-// Payload returns {"message": …, "years": …}, and for Before what [Birthday].Payload adds.
+// Payload returns {"message": …, "years": …}, and for Before and the Window what [Birthday].Payload adds.
 func (a Anniversary) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	day, err := a.day(u)
 	if err != nil {

@@ -42,14 +42,7 @@ func (s *scheduler) followUps(h EventHandler, ended Event, u User, now time.Time
 		}
 	}
 	if to := givenExecution(h).Fallback; to != "" && ended.Status == Failed {
-		key := ended.Type + "/" + ended.OccurrenceKey
-		if ended.Series != "" {
-			key = ended.Type + "/" + ended.Series + "/" + ended.OccurrenceKey
-		}
-		if len(key) > maxDetachedKey {
-			key = ended.IdempotencyKey.String()
-		}
-		list = append(list, FollowUp{to, calendar.Occurrence{Key: key, Wall: u.Timezone.WallTime(now)}})
+		list = append(list, FollowUp{to, calendar.Occurrence{Key: fallbackKey(ended), Wall: u.Timezone.WallTime(now)}})
 	}
 	var events []Event
 	var errs []error
@@ -71,6 +64,21 @@ func (s *scheduler) followUps(h EventHandler, ended Event, u User, now time.Time
 		return nil, errors.Join(errs...)
 	}
 	return events, nil
+}
+
+// fallbackKey returns the key of the event that follows a failed one: see [Execution].Fallback.
+func fallbackKey(ended Event) string {
+	key := ended.OccurrenceKey
+	if by := ended.KeyUnit.System(); by != "" { // keys of two calendars can be the same text
+		key = by + ":" + key
+	}
+	if ended.Series != "" {
+		key = ended.Series + "/" + key
+	}
+	if key = ended.Type + "/" + key; len(key) > maxDetachedKey {
+		return ended.IdempotencyKey.String()
+	}
+	return key
 }
 
 func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Event, error) {

@@ -1,6 +1,7 @@
 package almanac_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -72,6 +74,71 @@ func TestFollowUpsAreStoredWithTheOutcome(t *testing.T) {
 			require.Equal(t, []any{follows.ID, follows.OccurrenceKey, follows.Wall, "Pacific/Kiritimati"}, []any{is.ID, is.OccurrenceKey, is.Wall, is.Zone})
 			require.JSONEq(t, `{"key": "how-was-`+stored.OccurrenceKey+`", "name": "Augusta"}`, string(is.Payload))
 		})
+	}
+}
+
+// The interval is not stored with the event.
+func TestASpreadFollowUpStaysInItsIntervalWhenTheUserMoves(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			asking := almanac.OneOff{Execution: almanac.Execution{Spread: 3 * time.Hour}, Type: "QUESTION"}
+			digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, nil}
+			digest.follow = func(u almanac.User, _ almanac.Event) ([]almanac.FollowUp, error) {
+				o, err := inHours(t, "09:00-09:30", 0).Next(u, time.Now().Add(48*time.Hour))
+				return []almanac.FollowUp{{"QUESTION", o}}, err
+			}
+			stored := storeEvent(t, w.store, digest.series)
+			scheduler := w.runAll(t, []almanac.EventHandler{digest, asking})
+			w.await(t, almanac.EventCompleted)
+			w.await(t, almanac.EventCreated)
+			follows := w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			by := almanac.SeriesOf(follows).Spread(stored.UserID, 30*time.Minute)
+			require.Equal(t, by, follows.FirstAvailable().Sub(follows.Due))
+
+			for _, zone := range []string{"Pacific/Kiritimati", "America/New_York"} {
+				moved, err := scheduler.UpdateUser(t.Context(), stored.UserID, almanac.ProfileChange{Timezone: &zone})
+
+				require.NoError(t, err)
+				require.Len(t, moved.Moved, 1)
+				is := w.event(t, moved.Moved[0])
+				require.Equal(t, []any{zone, follows.Wall, by}, []any{is.Zone, is.Wall, is.AvailableAt.Sub(is.Due)})
+			}
+		})
+	}
+}
+
+func TestADetachedEventIsNotSpreadFurtherThanItWas(t *testing.T) {
+	t.Parallel()
+	handler := almanac.OneOff{Execution: almanac.Execution{Spread: time.Hour}}
+	u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+	wall := calendar.WallTime{Date: calendar.Date{Year: 2027, Month: 1, Day: 5}, Clock: calendar.Clock{Hour: 9}}
+	e, err := almanac.NewEvent(u, handler, almanac.Occurrence{Occurrence: calendar.Occurrence{Key: "a", Wall: wall}})
+	require.NoError(t, err)
+	e.Origin.Kind = almanac.OriginScheduled
+	by := almanac.SeriesOf(e).Spread(u.ID, time.Hour)
+	for was, want := range map[time.Duration]time.Duration{
+		0:              0, // Spread is newer than the event
+		by / 2:         by / 2,
+		by:             by,
+		30 * time.Hour: by, // the instant had passed when the event got it
+	} {
+		e.ReadyAt = e.Due.Add(was)
+		if was == 0 {
+			e.ReadyAt = time.Time{}
+		}
+		o := e.Occurrence()
+		o.Zone = calendar.StoredTimezone("Europe/Paris")
+
+		next, err := e.Reschedule(u, handler, o)
+
+		require.NoError(t, err)
+		require.Equal(t, want, next.FirstAvailable().Sub(next.Due), "was %v", was)
+		require.Equal(t, next.FirstAvailable(), next.AvailableAt, "was %v", was)
+		require.Equal(t, want == 0, next.ReadyAt.IsZero(), "was %v", was)
 	}
 }
 
@@ -208,4 +275,35 @@ func TestAFallbackFollowsAFailedEvent(t *testing.T) {
 		_, err := almanac.NewRegistry(series{Execution: almanac.Execution{Fallback: to}, eventType: "MESSAGE"}, question{})
 		require.EqualError(t, err, `almanac: handler of "MESSAGE": fallback "`+to+`" is not the type of another handler`)
 	}
+}
+
+// Years of two calendars can be the same text. A user who changes the calendar gets the second letter, too.
+func TestFallbacksOfTwoCalendarsDiffer(t *testing.T) {
+	t.Parallel()
+	r := openAges("2027-01-01T08:00:00Z")
+	rule := slots{{Key: "2027", Unit: calendar.UnitYear, Wall: wall(t, "2027-01-20T09:00:00")}, {Key: "2027", Unit: "year:lunar", Wall: wall(t, "2028-01-19T09:00:00")}}
+	greeting := almanac.Recurring{Execution: almanac.Execution{Fallback: "QUESTION"}, Type: "GREETING", Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil }}
+	registry, err := almanac.NewRegistry(greeting, question{})
+	require.NoError(t, err)
+	s, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+		if d.Event.Type == "GREETING" {
+			return almanac.Permanent(errBusy)
+		}
+		return nil
+	})))
+	require.NoError(t, err)
+	_, err = s.CreateUser(t.Context(), inLondon)
+	require.NoError(t, err)
+	for _, slot := range rule {
+		*r.now = slot.Wall.Labelled()
+		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.NoError(t, err)
+	}
+	found, err := r.Find(t.Context(), almanac.OfType("QUESTION"), almanac.Page{})
+	require.NoError(t, err)
+	var keys []string
+	for _, e := range found.Items {
+		keys = append(keys, e.OccurrenceKey)
+	}
+	require.ElementsMatch(t, []string{"GREETING/2027", "GREETING/lunar:2027"}, keys)
 }

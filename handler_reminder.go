@@ -291,17 +291,22 @@ func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 }
 
 // Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key. If the
-// rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance.
+// rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance. If a
+// [calendar.Within] or a policy of another calendar moved the occurrence, "reason" says why, as [Birthday].Payload
+// does. Otherwise it is absent.
 func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
+	if o.Announces == (calendar.WallTime{}) {
+		o.Announces = o.announces
+	}
 	message := ""
 	if r.Message != nil {
 		message = r.Message(u, o)
 	}
-	var announced announcement
+	announced := announcement{Reason: o.whyMoved()}
 	if o.Announces != (calendar.WallTime{}) {
 		midnight := func(d calendar.Date) time.Time { return calendar.WallTime{Date: d}.Labelled() }
 		days := midnight(o.Announces.Date).Sub(midnight(o.Wall.Date)) / (24 * time.Hour)
-		announced = announcement{Date: o.Announces.Date.String(), DaysBefore: int(days)}
+		announced.Date, announced.DaysBefore = o.Announces.Date.String(), int(days)
 	}
 	return json.Marshal(struct {
 		Message    string `json:"message"`

@@ -254,7 +254,7 @@ type replanning struct {
 // come, as after the zone of a new user was corrected, or a rule was made more frequent.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	if p.isLater(h, e) {
-		return e.keep(p.is, h, e.Occurrence())
+		return e.keep(p.is, h, e.kept())
 	}
 	next, err := p.moved(h, e)
 	next.Consulted = next.Consulted.Since(e.Consulted.From) // the days since the event was first planned count too
@@ -265,7 +265,7 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
 	if unknown && p.zones.differs(e.Zone) && p.leavesTimes(h, e) {
-		same, found, err = e.Occurrence(), true, nil
+		same, found, err = e.kept(), true, nil
 	}
 	if err != nil {
 		return Event{}, err

@@ -2,6 +2,7 @@ package almanac_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -265,16 +266,26 @@ func TestBirthdaysAreGreetedOutsideOfQuietHours(t *testing.T) {
 		"late, three days before":  {23, 3, "2027-03-12T08:00:00"},
 	} {
 		at := func(almanac.User) calendar.Clock { return calendar.Clock{Hour: tt.at} }
-		birthday, err := almanac.Birthday{At: at, Before: tt.before, Window: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		greets, remembers := almanac.Birthday{At: at, Before: tt.before, Window: quiet(22, 8)}, almanac.Anniversary{At: at, Before: tt.before, Window: quiet(22, 8)}
+		birthday, err := greets.Next(u, instant(t, "2027-01-01T00:00:00Z"))
 		require.NoError(t, err, name)
 		require.Equal(t, tt.want, birthday.Wall.String(), name)
 		require.Equal(t, "2027", birthday.Key, name)
 		require.Equal(t, tt.at != 9, birthday.Move != calendar.Move{}, name)
 
 		u.Attributes = []byte(`{"anniversary": "2020-03-15"}`)
-		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Window: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		anniversary, err := remembers.Next(u, instant(t, "2027-01-01T00:00:00Z"))
 		require.NoError(t, err, name)
 		require.Equal(t, birthday.Wall, anniversary.Wall, name)
+		for h, o := range map[almanac.EventHandler]calendar.Occurrence{&greets: birthday, &remembers: anniversary} {
+			text, err := h.Payload(u, almanac.Occurrence{Occurrence: o})
+			require.NoError(t, err, name)
+			var payload map[string]any
+			require.NoError(t, json.Unmarshal(text, &payload))
+			reason, says := payload["reason"]
+			require.Equal(t, tt.at != 9, says, "%s: only if it was moved", name)
+			require.True(t, !says || strings.HasSuffix(reason.(string), " because of quiet hours"), text)
+		}
 	}
 }
 
@@ -290,7 +301,46 @@ func TestAnAnnouncementOnAClosedDayIsOfFewerDays(t *testing.T) {
 	require.Equal(t, "2027-03-15T09:00:00", next.Wall.String(), "not on Sunday")
 	payload, err := h.Payload(u, almanac.Occurrence{Occurrence: next})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"message": "Hey, Ada Lovelace it's your birthday tomorrow", "date": "2027-03-16", "daysBefore": 1}`, string(payload))
+	require.JSONEq(t, `{"message": "Hey, Ada Lovelace it's your birthday tomorrow", "date": "2027-03-16", "daysBefore": 1,
+		"reason": "moved from Sunday 14 March to Monday 15 March because of closed hours"}`, string(payload))
+}
+
+// A user was born in the leap month of 1992, and the next year lacks it.
+func TestAPayloadSaysWhyABirthdayByAnotherCalendarWasMoved(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User()
+	u.DateOfBirth = bornBy(t, "1992-05L-08", lunarName)
+	for name, tt := range map[string]struct {
+		h    almanac.Birthday
+		want string
+	}{
+		"on the day":  {almanac.Birthday{}, "8 Leap Moon 5 moved to 8 Moon 6"},
+		"before":      {almanac.Birthday{Before: 2}, "8 Leap Moon 5 moved to 8 Moon 6"},
+		"at midnight": {almanac.Birthday{At: func(almanac.User) calendar.Clock { return calendar.Clock{} }, Window: quiet(22, 8)}, "8 Leap Moon 5 moved to 8 Moon 6; moved from 00:00 to 08:00 because of quiet hours"},
+	} {
+		o, err := tt.h.Next(u, instant(t, "1993-03-01T00:00:00Z"))
+		require.NoError(t, err, name)
+		text, err := tt.h.Payload(u, almanac.Occurrence{Occurrence: o})
+		require.NoError(t, err, name)
+		var payload struct{ Reason string }
+		require.NoError(t, json.Unmarshal(text, &payload))
+		require.Equal(t, tt.want, payload.Reason, name)
+	}
+}
+
+// The days are counted although the user wants another time of day since the announcement was planned.
+func TestAnAnnouncementCountsDaysAtAnotherTimeOfDay(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.BornOn("1990-03-16"), almanactest.LivingIn("UTC"))
+	open, err := calendar.ParseWindow("Mo-Fr 08:00-18:00")
+	require.NoError(t, err)
+	h := almanac.Birthday{Before: 2, Window: func(almanac.User) calendar.Window { return open }}
+	next, err := h.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+	require.NoError(t, err)
+	h.At = func(almanac.User) calendar.Clock { return calendar.Clock{Hour: 10} }
+	payload, err := h.Payload(u, almanac.Occurrence{Occurrence: next})
+	require.NoError(t, err)
+	require.Contains(t, string(payload), `"daysBefore":1`)
 }
 
 // A long window is cut, and two that differ at their ends stay different.

@@ -45,8 +45,8 @@ type Scheduler interface {
 	// are older, all events keep theirs. An interrupted call can be repeated, by any process, and
 	// continues the work. Run calls Reconcile (see [WithZoneCheck]).
 	//
-	// It does the same for the calendars of the program's handlers ([Execution].WorkCalendars): events that
-	// looked at a year which a newer release has changed are planned again by their handlers. Reconcile
+	// It does the same for the work calendars of the program's handlers ([Execution].WorkCalendars), and for
+	// the calendars that the process knows ([calendar.RegisterSystems]): events that looked at a year which a newer release has changed are planned again by their handlers. Reconcile
 	// goes on past users whose events cannot be planned. If the database follows the same release of a
 	// calendar with other days, the error matches [*calendar.ReleaseError], and the events of that calendar
 	// stay. Until the calendars agree, no call of this program plans such events.
@@ -328,7 +328,7 @@ type scheduler struct {
 	registry   Registry
 	running    *running // shared by all schedulers that With made from this one
 	zones      *atomic.Pointer[zoneView]
-	days       *sync.Map // what the calendars of the handlers say, by the first year: map[string]calendar.DayRules
+	days       *sync.Map // what calendars say: calendar.DayRules by daysOf
 }
 
 func (s *scheduler) Repository() Repository { return s.repository }

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +156,9 @@ func WithOptionalProfile() Option { return func(s *settings) { s.profiles.option
 // Guess gets the user without a zone, with everything else of the profile, such as a country among
 // the attributes (see [calendar.ZonesOf]) or the region of the locale. It returns an IANA name, or
 // "" if it does not know the zone. Nil guesses nothing. Fallback is an IANA name. If it is "",
-// there is no default zone, and a user without a zone and a guess is refused.
+// there is no default zone, and a user without a zone and a guess is refused. If the option is
+// given again, a nil guess and an empty fallback leave those of the option before. Whether a date
+// of birth is in the future is judged in the zone that was guessed.
 //
 // [User].ZoneSource says where a zone comes from. A zone that a profile gives is declared, and is
 // never replaced by a guess. Otherwise guess is called again at each change of the profile, in the
@@ -170,7 +173,8 @@ func WithOptionalProfile() Option { return func(s *settings) { s.profiles.option
 // a [*ValidationError] if the name that guess returns is no zone.
 func WithZoneGuess(fallback string, guess func(u User) string) Option {
 	return func(s *settings) {
-		s.profiles.guesses, s.profiles.fallback, s.profiles.guess = true, fallback, nil
+		s.profiles.guesses = true
+		s.profiles.fallback = cmp.Or(fallback, s.profiles.fallback)
 		if guess != nil {
 			s.profiles.guess = func(u User) (string, error) { return guess(u), nil }
 		}

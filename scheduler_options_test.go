@@ -97,6 +97,27 @@ func TestAZoneGuessNeedsAGuessOrADefault(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestAnEarlierZoneGuessStaysUnlessItIsReplaced(t *testing.T) {
+	t.Parallel()
+
+	guess := func(zone string) func(almanac.User) string { return func(almanac.User) string { return zone } }
+	for name, tt := range map[string]struct {
+		options []almanac.Option
+		want    string
+	}{
+		"the guess":                  {[]almanac.Option{almanac.WithZoneGuess("", guess("Asia/Tokyo")), almanac.WithZoneGuess("Etc/UTC", nil)}, "Asia/Tokyo guessed"},
+		"the default":                {[]almanac.Option{almanac.WithZoneGuess("Etc/UTC", nil), almanac.WithZoneGuess("", guess(""))}, "Etc/UTC default"},
+		"both are replaced":          {[]almanac.Option{almanac.WithZoneGuess("Asia/Tokyo", guess("Asia/Tokyo")), almanac.WithZoneGuess("Etc/UTC", guess(""))}, "Etc/UTC default"},
+		"a guess that knows no zone": {[]almanac.Option{almanac.WithZoneGuess("Asia/Tokyo", guess("")), almanac.WithZoneGuess("Etc/UTC", nil)}, "Etc/UTC default"},
+	} {
+		p := adasProfile()
+		p.Timezone = ""
+		u, err := almanac.NewUser(p, instant(t, "2026-01-01T00:00:00Z"), tt.options...)
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, u.Timezone.String()+" "+string(u.ZoneSource), name)
+	}
+}
+
 func TestNewSchedulerReportsAllProblems(t *testing.T) {
 	t.Parallel()
 

@@ -287,7 +287,7 @@ func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
 // followUp returns a pending follow-up, updated for its user: at the same wall time, and
 // in the user's new zone if it was in the old one.
 func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
-	o := e.Occurrence()
+	o := e.kept()
 	if e.Zone == p.User.Timezone.String() {
 		o.Zone = calendar.Timezone{}
 	}

@@ -1357,7 +1357,7 @@ BEGIN
         JOIN series s ON s.id = held.id;
     WHEN 'users INSERT', 'users UPDATE' THEN
         INSERT INTO audit (kind, user_id, version, detail)
-        VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'), 1100));
+        VALUES ('opt_outs_changed', NEW.id, NEW.version, coalesce(NEW.opt_outs::text, '[]'));
     ELSE
         RAISE insufficient_privilege USING MESSAGE = 'write_audit is for the triggers of the trail alone';
     END CASE;

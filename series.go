@@ -48,11 +48,11 @@ func (s oneSeries) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	return s.EventHandler.Next(u, after)
 }
 
-// nextOf returns the first occurrence of a handler, or of one series, after an instant, that no opt-out refuses.
+// anyNextOf returns the first occurrence of a handler, or of one series, after an instant.
 // The occurrence is in the user's zone unless the handler set another. An error names the
 // type, because the handlers of a user are called one after the other.
-func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
-	next, err := h.Next(u, owedAfter(h, u, after))
+func anyNextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
+	next, err := h.Next(u, after)
 	if err != nil && !errors.Is(err, calendar.ErrNoOccurrence) {
 		err = fmt.Errorf("almanac: handler of %q: %w", h.EventType(), err)
 	}

@@ -34,7 +34,7 @@ type ReconcileResult struct {
 	// Outdated are the zones for which the database follows other rules, and the given
 	// rules are not newer, in alphabetical order. Their events stay as they are.
 	Outdated []string
-	// Calendars are the calendars in [Execution] with pending events that a newer release may have moved, by name.
+	// Calendars are the calendars with pending events that a newer release may have moved, by name.
 	Calendars []CalendarReport
 	// OutdatedCalendars are the names of the calendars of which the database follows a newer release.
 	OutdatedCalendars []string

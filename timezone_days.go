@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,60 +29,51 @@ type CalendarReport struct {
 	Smallest, Largest time.Duration
 }
 
-// calendars returns what the calendars of the handlers say from a year on, by name.
+// calendars returns what the work calendars of the handlers and the registered calendars say from a year on, by name.
 func (s *scheduler) calendars(year int) map[string]calendar.DayRules {
-	if known, ok := s.days.Load(year); ok {
-		return known.(map[string]calendar.DayRules)
-	}
 	all := make(map[string]calendar.DayRules)
+	add := func(of any, compute func() calendar.DayRules) {
+		made, known := s.days.Load(daysOf{of, year})
+		if !known {
+			made, _ = s.days.LoadOrStore(daysOf{of, year}, compute())
+		}
+		rules := made.(calendar.DayRules)
+		all[rules.Name] = rules
+	}
 	for _, eventType := range s.registry.EventTypes() {
 		h, err := s.registry.Handler(eventType)
 		if err != nil {
 			continue
 		}
-		for _, rules := range givenExecution(h).dayRules(year) {
-			all[rules.Name] = rules
+		for _, c := range givenExecution(h).WorkCalendars {
+			add(c, func() calendar.DayRules { return c.Rules(year) })
 		}
 	}
-	s.days.Store(year, all)
-	return all
-}
-
-// dayRules returns what the calendars of a handler say from a year on.
-func (x Execution) dayRules(year int) []calendar.DayRules {
-	all := make([]calendar.DayRules, 0, len(x.WorkCalendars)+len(x.Systems))
-	for _, c := range x.WorkCalendars {
-		all = append(all, c.Rules(year))
-	}
-	for _, system := range x.Systems {
-		all = append(all, calendar.SystemRules(system, year))
+	for _, name := range calendar.SystemNames() {
+		if system, err := calendar.LoadSystem(name); err == nil {
+			add(system.Info(), func() calendar.DayRules { return calendar.SystemRules(system, year) })
+		}
 	}
 	return all
 }
 
-// systemName and systemRelease match what can be stored, and read again in a [calendar.Consulted].
-var (
-	systemName    = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	systemRelease = regexp.MustCompile(`^[!-+\--?A-~]{0,40}$`)
-)
+// daysOf is the calendar and the first year of computed rules.
+type daysOf struct {
+	of    any // *calendar.WorkCalendar, or the calendar.SystemInfo of a registered calendar
+	since int
+}
 
-// checkCalendars returns an error for each calendar that handlers name in two releases, or with other days, and
-// for each whose name or release cannot be stored.
+// checkCalendars returns an error for each work calendar that handlers name in two releases, or with other days.
 func checkCalendars(handlers map[string]EventHandler) (errs []error) {
 	known := make(map[string]calendar.DayRules)
 	for _, eventType := range slices.Sorted(maps.Keys(handlers)) {
 		x := givenExecution(handlers[eventType])
-		if slices.Contains(x.WorkCalendars, nil) || slices.Contains(x.Systems, nil) {
+		if slices.Contains(x.WorkCalendars, nil) {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: one of its calendars is nil", eventType))
 			continue
 		}
-		for _, s := range x.Systems {
-			if info := s.Info(); !systemName.MatchString(info.Name) || !systemRelease.MatchString(info.Release) {
-				errs = append(errs, fmt.Errorf("almanac: handler of %q: its calendar %.50q, release %.50q: a name has 1 to 40 lower-case letters, digits and hyphens, "+
-					"and a release at most 40 characters of ASCII without spaces, commas and @", eventType, info.Name, info.Release))
-			}
-		}
-		for _, rules := range x.dayRules(yearOfComparison) {
+		for _, c := range x.WorkCalendars {
+			rules := c.Rules(yearOfComparison)
 			was, twice := known[rules.Name]
 			if twice && (was.Release != rules.Release || !slices.Equal(was.Hashes, rules.Hashes)) {
 				errs = append(errs, fmt.Errorf("almanac: handler of %q: its calendar %s, release %s, is not that of another handler, release %s",

@@ -140,21 +140,41 @@ func (u User) dayOf(e Event) calendar.Date {
 	return day
 }
 
-// owedAfter returns a time after which an occurrence of h must be, if u has opted out until a day: a second
-// before that day begins, or the given time if that is later.
-func owedAfter(h EventHandler, u User, after time.Time) time.Time {
-	if len(u.OptOuts) == 0 {
-		return after
+// owedUntil returns the last end of u's opt-outs of h, if each has an end. The zero Date means that no
+// opt-out refuses events of h, or that one without an end does.
+func owedUntil(h EventHandler, u User) calendar.Date {
+	if day := owedFrom(h, u, ""); day != never {
+		return day
 	}
-	day := owedFrom(h, u, "")
-	if day == (calendar.Date{}) || day == never {
-		return after
+	return calendar.Date{}
+}
+
+// nextOf returns the first occurrence of a handler, or of one series, after an instant, that no opt-out refuses.
+func nextOf(h EventHandler, u User, after time.Time) (o Occurrence, err error) {
+	day := owedUntil(h, u)
+	if day == (calendar.Date{}) {
+		return anyNextOf(h, u, after)
 	}
-	begins, err := u.Timezone.Resolve(calendar.WallTime{Date: day}, calendar.Policies{Gap: calendar.GapBoundary})
+	after = later(after, beforeDay(day, u.Timezone))
+	for range maxSteps {
+		if o, err = anyNextOf(h, u, after); err != nil || !u.dayOf(Event{Wall: o.Wall, Zone: o.Zone.String(), Policies: o.Policies}).Before(day) {
+			return o, err
+		}
+		if after, err = pass(o, after); err != nil {
+			break
+		}
+	}
+	return o, nil // it is refused before its attempt
+}
+
+// beforeDay returns an instant before every event of a day. Where clocks skip midnight, [calendar.GapBackward]
+// moves an event of the day to the evening before.
+func beforeDay(day calendar.Date, z calendar.Timezone) time.Time {
+	begins, err := z.Resolve(calendar.WallTime{Date: day}, calendar.Policies{Gap: calendar.GapBackward})
 	if err != nil {
-		return after // the handler cannot resolve a time in the zone either
+		return time.Time{} // the handler cannot resolve a time in the zone either
 	}
-	return later(after, begins.Instant.Add(-time.Second))
+	return begins.Instant.Add(-time.Second)
 }
 
 // refusedFrom is owedFrom for a type. A type without a handler in this program counts as one

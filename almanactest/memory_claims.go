@@ -278,7 +278,7 @@ func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.
 	}
 	find := func(wanted almanac.Event) *almanac.Event {
 		for _, e := range s.events {
-			if seriesOf(e) == seriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey &&
+			if seriesOf(e) == seriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey && e.KeyUnit == wanted.KeyUnit &&
 				e.CreatedAt.Equal(stored.UpdatedAt) {
 				e = newborn(copied(e), e.CreatedAt) // whatever has happened to it since
 				return &e

@@ -24,8 +24,9 @@ type Consulted struct {
 	// since then.
 	From  Date
 	Until Date // the last day that was looked up
-	// Provisional reports whether a day after the end of a work calendar was looked up: see
-	// [WorkCalendarOptions]. A later release of the calendar can move the slot.
+	// Provisional reports whether a day after the end of a work calendar was looked up (see
+	// [WorkCalendarOptions]), or whether the slot is on a provisional day of a System (see
+	// [SystemInfo]). A later release of the calendar can move the slot.
 	Provisional bool
 }
 
@@ -118,7 +119,8 @@ func consultedBy(info SystemInfo, d Date) Consulted {
 	if last := dayNumber(lastDate); until > last {
 		until = last
 	}
-	return Consulted{Calendars: systemPrefix + stampOf(info.Name, info.Release), From: d, Until: dateOf(until)}
+	provisional := info.Provisional != Date{} && !d.Before(info.Provisional)
+	return Consulted{systemPrefix + stampOf(info.Name, info.Release), d, dateOf(until), provisional}
 }
 
 // lastDate is the last date of all.

@@ -121,25 +121,30 @@ func TestATimeForAWholeCountry(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {
-		country, wanted, from, until string
-		zone, wall, instant          string
-		open                         bool
-		outside                      time.Duration
+		country, wanted, hours string
+		zone, wall, instant    string
+		open                   bool
+		outside                time.Duration
 	}{
-		"the wanted time is open everywhere":      {"BR", "2027-01-15T10:00:00", "09:00", "18:00", "America/Eirunepe", "2027-01-15T10:00:00", "2027-01-15T15:00:00Z", true, 0},
-		"the wanted time is too late in the east": {"US", "2027-01-15T16:00:00", "09:00", "18:00", "America/Adak", "2027-01-15T09:00:00", "2027-01-15T19:00:00Z", true, 0},
-		"in summer":                                   {"US", "2027-07-15T16:00:00", "09:00", "18:00", "Pacific/Honolulu", "2027-07-15T09:00:00", "2027-07-15T19:00:00Z", true, 0},
-		"a zone of half an hour":                      {"CA", "2027-01-15T17:00:00", "09:00", "18:00", "America/Vancouver", "2027-01-15T09:00:00", "2027-01-15T17:00:00Z", true, 0},
-		"never open in all":                           {"RU", "2027-01-15T10:00:00", "09:00", "18:00", "Europe/Kaliningrad", "2027-01-15T08:30:00", "2027-01-15T06:30:00Z", false, 30 * time.Minute},
-		"a longer day":                                {"RU", "2027-01-15T10:00:00", "08:00", "21:00", "Europe/Kaliningrad", "2027-01-15T10:00:00", "2027-01-15T08:00:00Z", true, 0},
-		"one clock by many names":                     {"KZ", "2027-01-15T10:00:00", "09:00", "18:00", "Asia/Almaty", "2027-01-15T10:00:00", "2027-01-15T05:00:00Z", true, 0},
-		"one zone, and a wanted time outside":         {"NO", "2027-01-15T20:00:00", "09:00", "18:00", "Europe/Oslo", "2027-01-15T09:00:00", "2027-01-15T08:00:00Z", true, 0},
-		"hours over midnight":                         {"PT", "2027-01-15T23:30:00", "22:00", "02:00", "Atlantic/Azores", "2027-01-15T23:30:00", "2027-01-16T00:30:00Z", true, 0},
-		"equal clocks are 24 hours":                   {"NZ", "2027-01-15T10:00:00", "00:00", "00:00", "Pacific/Auckland", "2027-01-15T10:00:00", "2027-01-14T21:00:00Z", true, 0},
-		"clocks skip the opening":                     {"NO", "2027-03-28T20:00:00", "02:30", "04:00", "Europe/Oslo", "2027-03-28T03:00:00", "2027-03-28T01:00:00Z", true, 0},
-		"clocks skip the hours":                       {"NO", "2027-03-28T20:00:00", "02:15", "02:45", "Europe/Oslo", "2027-03-28T03:00:00", "2027-03-28T01:00:00Z", false, 0},
-		"clocks are put back into the hours":          {"NO", "2027-10-31T20:00:00", "02:30", "02:45", "Europe/Oslo", "2027-10-31T02:30:00", "2027-10-31T00:30:00Z", true, 0},
-		"the default policies find no second showing": {"FM", "2027-01-15T09:00:00", "09:00", "18:00", "Pacific/Chuuk", "2027-01-15T09:00:00", "2027-01-14T23:00:00Z", true, 0},
+		"the wanted time is open everywhere":      {"BR", "2027-01-15T10:00:00", "09:00-18:00", "America/Eirunepe", "2027-01-15T10:00:00", "2027-01-15T15:00:00Z", true, 0},
+		"the wanted time is too late in the east": {"US", "2027-01-15T16:00:00", "09:00-18:00", "America/Adak", "2027-01-15T09:00:00", "2027-01-15T19:00:00Z", true, 0},
+		"in summer":                                   {"US", "2027-07-15T16:00:00", "09:00-18:00", "Pacific/Honolulu", "2027-07-15T09:00:00", "2027-07-15T19:00:00Z", true, 0},
+		"a zone of half an hour":                      {"CA", "2027-01-15T17:00:00", "09:00-18:00", "America/Vancouver", "2027-01-15T09:00:00", "2027-01-15T17:00:00Z", true, 0},
+		"never open in all":                           {"RU", "2027-01-15T10:00:00", "09:00-18:00", "Europe/Kaliningrad", "2027-01-15T08:30:00", "2027-01-15T06:30:00Z", false, 30 * time.Minute},
+		"a longer day":                                {"RU", "2027-01-15T10:00:00", "08:00-21:00", "Europe/Kaliningrad", "2027-01-15T10:00:00", "2027-01-15T08:00:00Z", true, 0},
+		"one clock by many names":                     {"KZ", "2027-01-15T10:00:00", "09:00-18:00", "Asia/Almaty", "2027-01-15T10:00:00", "2027-01-15T05:00:00Z", true, 0},
+		"one zone, and a wanted time outside":         {"NO", "2027-01-15T20:00:00", "09:00-18:00", "Europe/Oslo", "2027-01-15T09:00:00", "2027-01-15T08:00:00Z", true, 0},
+		"hours over midnight":                         {"PT", "2027-01-15T23:30:00", "22:00-02:00", "Atlantic/Azores", "2027-01-15T23:30:00", "2027-01-16T00:30:00Z", true, 0},
+		"late, always open":                           {"US", "2027-01-15T23:00:00", "00:00-00:00", "America/Adak", "2027-01-15T23:00:00", "2027-01-16T09:00:00Z", true, 0},
+		"equal clocks are 24 hours":                   {"NZ", "2027-01-15T10:00:00", "00:00-00:00", "Pacific/Auckland", "2027-01-15T10:00:00", "2027-01-14T21:00:00Z", true, 0},
+		"clocks skip the opening":                     {"NO", "2027-03-28T20:00:00", "02:30-04:00", "Europe/Oslo", "2027-03-28T03:00:00", "2027-03-28T01:00:00Z", true, 0},
+		"clocks skip the hours":                       {"NO", "2027-03-28T20:00:00", "02:15-02:45", "Europe/Oslo", "2027-03-28T03:00:00", "2027-03-28T01:00:00Z", false, 0},
+		"clocks are put back into the hours":          {"NO", "2027-10-31T20:00:00", "02:30-02:45", "Europe/Oslo", "2027-10-31T02:30:00", "2027-10-31T00:30:00Z", true, 0},
+		"the default policies find no second showing": {"FM", "2027-01-15T09:00:00", "09:00-18:00", "Pacific/Chuuk", "2027-01-15T09:00:00", "2027-01-14T23:00:00Z", true, 0},
+		"a day on which the window is closed":         {"PT", "2027-01-16T10:00:00", "Mo-Fr 09:00-18:00", "Atlantic/Azores", "2027-01-18T10:00:00", "2027-01-18T11:00:00Z", true, 0},
+		"wanted in what is left of the eve":           {"PT", "2027-01-16T01:00:00", "Fr 22:00-02:00; Sa 09:00-18:00", "Atlantic/Azores", "2027-01-15T22:00:00", "2027-01-15T23:00:00Z", true, 0},
+		"open in all in the second of two intervals":  {"RU", "2027-01-15T07:00:00", "06:00-08:00,10:00-21:00", "Europe/Kaliningrad", "2027-01-15T10:00:00", "2027-01-15T08:00:00Z", true, 0},
+		"never open in all, with a break at noon":     {"RU", "2027-01-15T10:00:00", "09:00-12:00,13:00-18:00", "Europe/Kaliningrad", "2027-01-15T08:30:00", "2027-01-15T06:30:00Z", false, 30 * time.Minute},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +154,7 @@ func TestATimeForAWholeCountry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := calendar.InAllZones(all, wall(t, tt.wanted), clock(t, tt.from), clock(t, tt.until))
+			got, err := calendar.InAllZones(all, wall(t, tt.wanted), window(t, tt.hours))
 
 			want := calendar.SharedTime{Zone: zone(t, tt.zone), Wall: wall(t, tt.wall), Instant: instant(t, tt.instant), Open: tt.open, Outside: tt.outside}
 			if err != nil || got != want {
@@ -162,34 +167,66 @@ func TestATimeForAWholeCountry(t *testing.T) {
 func TestATimeForNoZonesIsRefused(t *testing.T) {
 	t.Parallel()
 
-	at := wall(t, "2027-01-15T10:00:00")
+	at, office := wall(t, "2027-01-15T10:00:00"), window(t, "Mo-Fr 09:00-18:00")
 	oslo := []calendar.Timezone{zone(t, "Europe/Oslo")}
-	_, err := calendar.InAllZones(nil, at, calendar.Clock{Hour: 24}, calendar.Clock{Minute: -1})
-	if want := "calendar: from is 24:00:00, which no clock shows; until is 00:-1:00, which no clock shows; zones are none"; err == nil || err.Error() != want {
+	_, err := calendar.InAllZones(nil, at, office)
+	if want := "calendar: zones are none"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if _, err := calendar.InAllZones(oslo, calendar.WallTime{}, calendar.Clock{}, calendar.Clock{Hour: 1}); !errors.Is(err, calendar.ErrInvalidInput) {
+	if _, err := calendar.InAllZones(oslo, calendar.WallTime{}, office); !errors.Is(err, calendar.ErrInvalidInput) {
 		t.Errorf("a day that is none: %v", err)
 	}
-	if _, err := calendar.InAllZones(append(oslo, calendar.StoredTimezone("Asia/Nowhere")), at, calendar.Clock{}, calendar.Clock{Hour: 1}); !errors.Is(err, calendar.ErrInvalidTimezone) {
+	if _, err := calendar.InAllZones(append(oslo, calendar.StoredTimezone("Asia/Nowhere")), at, office); !errors.Is(err, calendar.ErrInvalidTimezone) {
 		t.Errorf("a zone without data: %v", err)
+	}
+	fridays := calendar.WorkCalendarOptions{Name: "X", Release: "2027-01-01", Until: calendar.Date{Year: 2028, Month: time.December, Day: 31}}
+	for day := at.Date; day.Year < 2029; day = day.AddDays(7) {
+		fridays.Holidays = append(fridays.Holidays, calendar.NamedDay{Date: day})
+	}
+	closed, err := calendar.NewWorkCalendar(fridays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = calendar.InAllZones(oslo, at, window(t, "Fr 09:00-18:00").ClosedOnHolidays(closed))
+	if want := "calendar: window does not open in the 400 days after 2027-01-15"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// A holiday closes the window for all zones.
+func TestATimeForAllZonesIsOnNoHoliday(t *testing.T) {
+	t.Parallel()
+
+	zones, err := calendar.ZonesOf("PT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hours := window(t, "09:00-18:00").ClosedOnHolidays(workCalendar(t, "PT", "2027-01-01 holiday"))
+	got, err := calendar.InAllZones(zones, wall(t, "2027-01-01T12:00:00"), hours)
+	if err != nil || !got.Open || got.Wall != wall(t, "2027-01-02T12:00:00") {
+		t.Errorf("%+v, %v; want 12:00 on the next day", got, err)
 	}
 }
 
 // step divides the offsets of zones, and the clocks of the test.
 const step = 15 * time.Minute
 
-// stepsOpen returns, for each step of four days, whether clocks in z show a time in the hours.
-func stepsOpen(z calendar.Timezone, date calendar.Date, from, until calendar.Clock) (open []bool) {
-	begins, ends := calendar.WallTime{Date: date, Clock: from}, calendar.WallTime{Date: date, Clock: until}
-	if !from.Before(until) {
-		ends.Date = calendar.DateOf(calendar.WallTime{Date: date}.Labelled().AddDate(0, 0, 1))
-	}
+// stepsOpen returns, for each step of four days, whether clocks in z show a time in hours of a date.
+func stepsOpen(z calendar.Timezone, date calendar.Date, hours []calendar.Hours) (open []bool) {
 	for at, last := firstStep(date), firstStep(date).Add(96*time.Hour); at.Before(last); at = at.Add(step) {
 		shown := z.WallTime(at)
-		open = append(open, !shown.Before(begins) && shown.Before(ends))
+		open = append(open, slices.ContainsFunc(hours, func(h calendar.Hours) bool { return inHours(shown, date, h) }))
 	}
 	return open
+}
+
+// inHours reports whether a wall time is in the hours that begin on a date.
+func inHours(w calendar.WallTime, date calendar.Date, h calendar.Hours) bool {
+	begins, ends := calendar.WallTime{Date: date, Clock: h.From}, calendar.WallTime{Date: date, Clock: h.Until}
+	if !h.From.Before(h.Until) {
+		ends.Date = date.AddDays(1)
+	}
+	return !w.Before(begins) && w.Before(ends)
 }
 
 func firstStep(date calendar.Date) time.Time {
@@ -227,21 +264,45 @@ func TestATimeForAllZonesIsTheBestOne(t *testing.T) {
 		drawn := func() calendar.Clock {
 			return calendar.Clock{Hour: random.IntN(24), Minute: 15 * random.IntN(4)}
 		}
-		wanted, from, until := calendar.WallTime{Date: date, Clock: drawn()}, drawn(), drawn()
-		what := fmt.Sprintf("%v, wanted %s, from %s until %s", zones, wanted, from, until)
-		got, err := calendar.InAllZones(zones, wanted, from, until)
+		wanted, hours := calendar.WallTime{Date: date, Clock: drawn()}, []calendar.Hours{{From: drawn(), Until: drawn()}}
+		if random.IntN(3) == 0 {
+			hours = append(hours, calendar.Hours{From: drawn(), Until: drawn()})
+		}
+		daily, err := calendar.NewWindow(hours...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := fmt.Sprintf("%v, wanted %s, %s", zones, wanted, daily)
+		got, err := calendar.InAllZones(zones, wanted, daily)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if got.Zone.WallTime(got.Instant) != got.Wall || !slices.Contains(zones, got.Zone) {
 			t.Errorf("%s: clocks in %s do not show %s at %s", what, got.Zone, got.Wall, got.Instant)
 		}
-		best := bestSteps(zones, date, from, until)
+		if in := func(d calendar.Date) bool {
+			return slices.ContainsFunc(hours, func(h calendar.Hours) bool { return inHours(wanted, d, h) })
+		}; !in(date) && in(date.AddDays(-1)) {
+			date = date.AddDays(-1)
+		}
+		latest := latestShowing(t, zones, wanted)
+		if !slices.ContainsFunc(zones, func(z calendar.Timezone) bool {
+			shown := z.WallTime(latest)
+			return !slices.ContainsFunc(hours, func(h calendar.Hours) bool {
+				return inHours(shown, shown.Date, h) || inHours(shown, shown.Date.AddDays(-1), h)
+			})
+		}) {
+			if opened++; !got.Open || !got.Instant.Equal(latest) {
+				t.Errorf("%s: %+v; the wanted time is open in all", what, got)
+			}
+			continue
+		}
+		best := bestSteps(zones, date, hours)
 		at := int(got.Instant.Sub(firstStep(date)) / step)
 		if got.Open {
 			opened++
 		}
-		switch want := got.Instant.Equal(latestShowing(t, zones, wanted)) && best.all[at]; {
+		switch want := got.Instant.Equal(latest) && best.all[at]; {
 		case got.Open != (best.first >= 0):
 			t.Errorf("%s: %+v, but the first step open in all is %d", what, got, best.first)
 		case got.Open && !want && at != best.first:
@@ -262,10 +323,10 @@ type best struct {
 	least int    // how far the best step is outside, by the worst zone; -1 if the hours never open in a zone
 }
 
-func bestSteps(zones []calendar.Timezone, date calendar.Date, from, until calendar.Clock) best {
+func bestSteps(zones []calendar.Timezone, date calendar.Date, hours []calendar.Hours) best {
 	var each [][]bool
 	for _, z := range zones {
-		each = append(each, stepsOpen(z, date, from, until))
+		each = append(each, stepsOpen(z, date, hours))
 	}
 	b := best{all: make([]bool, len(each[0])), least: -1}
 	for i := range b.all {
@@ -302,13 +363,4 @@ func latestShowing(t *testing.T, zones []calendar.Timezone, w calendar.WallTime)
 		}
 	}
 	return latest
-}
-
-func clock(t *testing.T, text string) calendar.Clock {
-	t.Helper()
-	c, err := calendar.ParseClock(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }

@@ -16,8 +16,8 @@ type DayRules struct {
 	// Release is that of the calendar. Of two calendars of one name, the one with the greater release is
 	// newer, compared byte by byte.
 	Release string
-	// Until is the end of a work calendar: the last day whose holidays are known. Of a System it is its
-	// last day.
+	// Until is the end of a work calendar: the last day whose holidays are known. Of a System it is the
+	// last day of its last year, or the last date of all if that is earlier.
 	Until Date
 	Since int // the first year of the next two
 	// Hashes are a hash of each year: see [WorkCalendar.Hash]. For a System, it depends on the day of the
@@ -59,15 +59,25 @@ func (c *WorkCalendar) Rules(since int) DayRules {
 // SystemRules returns what a System says about the twelve Gregorian years from a year on.
 func SystemRules(s System, since int) DayRules {
 	info := s.Info()
-	until, err := s.Date(SystemDate{Year: info.Last, Month: 1, Day: 1})
-	if err != nil {
-		until = lastDate
-	}
-	r := newDayRules(systemPrefix+info.Name, info.Release, until, since)
+	r := newDayRules(systemPrefix+info.Name, info.Release, lastDay(s, info.Last), since)
 	for i := range r.Hashes {
 		r.Hashes[i] = systemHash(s, r.Since+i)
 	}
 	return r
+}
+
+// lastDay returns the last date of a year of a System, or the last date of all if that is earlier.
+func lastDay(s System, year int) Date {
+	months, err := s.Months(year)
+	if err != nil || len(months) == 0 {
+		return lastDate
+	}
+	last := months[len(months)-1]
+	date, err := s.Date(SystemDate{year, last.Number, last.Leap, last.Days})
+	if err != nil || lastDate.Before(date) {
+		return lastDate
+	}
+	return date
 }
 
 // systemHash returns a hash of which day of a System each date of a year is.

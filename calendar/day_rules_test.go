@@ -125,9 +125,32 @@ func TestRulesByAnotherCalendarSayThatTheyConsultedIt(t *testing.T) {
 	rules := calendar.SystemRules(lunar, 2026)
 	require.Equal(t, "system:"+info.Name, rules.Name)
 	require.NotEqual(t, rules.Hashes[0], rules.Hashes[1])
+	_, err = lunar.Day(rules.Until)
+	require.NoError(t, err, "the last day of the calendar")
+	_, err = lunar.Day(rules.Until.AddDays(1))
+	require.ErrorIs(t, err, calendar.ErrOutOfRange)
 	same, err := rules.Replace(rules)
 	require.NoError(t, err)
 	require.Equal(t, rules, same)
+}
+
+// Days that no authority has published can have another date in a later release.
+func TestSlotsOnProvisionalDaysOfACalendarAreProvisional(t *testing.T) {
+	t.Parallel()
+	info := lunar.Info()
+	rule := calendar.YearlyBy{Month: 1, Day: 1, At: calendar.Clock{Hour: 9}}
+	next := func() calendar.Occurrence {
+		rule.System = named{info: info}
+		o, err := calendar.Next(rule, zone(t, "UTC"), calendar.Policies{}, instant(t, "2026-09-30T16:00:00Z"))
+		require.NoError(t, err)
+		return o
+	}
+	require.Equal(t, "exact", next().Reason())
+	info.Provisional = next().Wall.Date.AddDays(1)
+	require.False(t, next().Consulted.Provisional)
+	info.Provisional = next().Wall.Date
+	require.True(t, next().Consulted.Provisional)
+	require.Equal(t, "exact; provisional, because not all days of the calendar are known yet", next().Reason())
 }
 
 func TestParseConsultedRefusesOtherTexts(t *testing.T) {

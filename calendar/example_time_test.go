@@ -114,10 +114,10 @@ func ExampleZonesOf() {
 // A mail to all users in a country: at 10:00 in the zone that is the last to have it, if it is still
 // in office hours in all other zones.
 func ExampleInAllZones() {
-	nine, six := calendar.Clock{Hour: 9}, calendar.Clock{Hour: 18}
+	office := must(calendar.ParseWindow("Mo-Fr 09:00-18:00"))
 	wanted := must(calendar.ParseWallTime("2027-01-15T10:00:00"))
 	for _, country := range []string{"BR", "US", "RU"} {
-		at := must(calendar.InAllZones(must(calendar.ZonesOf(country)), wanted, nine, six))
+		at := must(calendar.InAllZones(must(calendar.ZonesOf(country)), wanted, office))
 		fmt.Println(country, at.Wall, at.Zone, at.Open, at.Outside)
 	}
 	// Output:

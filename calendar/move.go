@@ -1,6 +1,10 @@
 package calendar
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+)
 
 // Move says how a [Within] moved the wall time of a slot. A zone has not resolved that wall time
 // yet. The zero Move means that the slot was not moved. Moves are comparable with ==.
@@ -18,8 +22,8 @@ const quietHours = "quiet hours"
 
 // Reason says in a few words of English why: "moved from 23:30 to 08:00 because of quiet hours",
 // "moved from Saturday 31 October to Friday 30 October because of the weekend". Semicolons separate
-// several reasons. An [Offset] that counts working days adds their number. Reason returns "" for
-// the zero Move.
+// several reasons. An [Offset] that counts working days adds their number. A [Monthly] that counts them
+// adds which one it is: "third working day of DE-BY". Reason returns "" for the zero Move.
 func (m Move) Reason() string {
 	if m.because == "" {
 		return m.then
@@ -63,4 +67,87 @@ func moveText(from, to WallTime, because string) string {
 		return text
 	}
 	return fmt.Sprintf("moved from %s to %s because of %s", day(from), day(to), because)
+}
+
+// because says because of what a slot moved from a wall time to its target: what closes that time, and
+// the first holiday that closes a day beyond.
+func (m *mover) because(from WallTime, t *target) string {
+	why := m.closed(from, t.dayOff)
+	if also := m.holidayBeyond(dayNumber(from.Date), t.day); also != "" && also != why {
+		return why + " and " + also
+	}
+	return why
+}
+
+// closed says what closes a wall time.
+func (m *mover) closed(w WallTime, dayOff bool) string {
+	day := dayNumber(w.Date)
+	name := m.holidayOn(day)
+	switch {
+	case dayOff && name != "":
+		return name
+	case dayOff && m.work != nil && !m.work.working(day):
+		return "the weekend"
+	case m.open(day, w.Clock.seconds()):
+		return "an earlier one"
+	case m.Window.of != nil && m.Window.of.quiet:
+		return quietHours
+	}
+	return "closed hours"
+}
+
+// holidayOn returns the name of the holiday on a day, or "" if there is none.
+func (m *mover) holidayOn(day int) string {
+	for _, c := range [...]*WorkCalendar{m.work, m.holidays} {
+		if c != nil && c.holiday(day) {
+			return cmp.Or(c.listed[day].Name, "a holiday")
+		}
+	}
+	return ""
+}
+
+// holidayBeyond returns the name of the first holiday that closes a day between one day and the day to
+// which a slot moved from it. If the end of the month turned the slot back, a holiday on the other side counts too.
+func (m *mover) holidayBeyond(day, to int) string {
+	step := 1
+	if to < day {
+		step = -1
+	}
+	closes := func(d int) bool { // not the week
+		return len(m.week[place(weekdayOn(d))]) > 0 && (m.work == nil || m.work.inWeek(d)) && m.holidayOn(d) != ""
+	}
+	for d := day + step; (to-d)*step > 0; d += step {
+		if closes(d) {
+			return m.holidayOn(d)
+		}
+	}
+	turned := m.Convention == ModifiedFollowing && to < day || m.Convention == ModifiedPreceding && to > day
+	for d := day - step; turned && sameMonth(d, day); d -= step {
+		if closes(d) {
+			return m.holidayOn(d)
+		}
+	}
+	return ""
+}
+
+// ordinal says which one of several a number counts: "third", "21st", or from the end "last" and "second-last".
+func ordinal(n int) string {
+	if n == -1 {
+		return "last"
+	}
+	if n < 0 {
+		return ordinal(-n) + "-last"
+	}
+	if words := [...]string{"", "first", "second", "third", "fourth", "fifth"}; n < len(words) {
+		return words[n]
+	}
+	switch n { // a month has at most 31
+	case 21, 31:
+		return strconv.Itoa(n) + "st"
+	case 22:
+		return "22nd"
+	case 23:
+		return "23rd"
+	}
+	return strconv.Itoa(n) + "th"
 }

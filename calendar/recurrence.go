@@ -156,7 +156,7 @@ func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, er
 // Reason says in a few words of English how the day and the instant were found, such as "3 days before
 // 15 March" or "moved forward 60 min because clocks skip 02:00–03:00". It is "exact" if nothing moved.
 //
-// If a day was past the end of a work calendar, it says that the occurrence is provisional.
+// If the occurrence is provisional, it says so: see [Consulted].
 func (o Occurrence) Reason() string {
 	is := o.Wall.Date
 	day := func(d Date) string { return fmt.Sprintf("%d %s", d.Day, d.Month) }
@@ -181,7 +181,7 @@ func (o Occurrence) Reason() string {
 		reasons = append(reasons, o.Resolution.Reason())
 	}
 	if o.Consulted.Provisional {
-		reasons = append(reasons, "provisional, because not all holidays are known yet")
+		reasons = append(reasons, "provisional, because not all days of the calendar are known yet")
 	}
 	return strings.Join(reasons, "; ")
 }

@@ -52,12 +52,17 @@ import (
 // Of RFC 7529 it has SKIP, and RSCALE for the calendars that [ParseRRule] is given. Any other RSCALE is
 // refused, as section 4 permits. A rule by another calendar:
 //
-//   - is YEARLY or MONTHLY, and has no BY parts but BYMONTH, with leap months such as 5L, and BYMONTHDAY.
+//   - is YEARLY, MONTHLY, WEEKLY or DAILY. Of the BY parts it can have BYMONTH, with leap months such as 5L,
+//     BYMONTHDAY and BYDAY. It can have BYYEARDAY if it is YEARLY, and BYSETPOS unless it is WEEKLY or DAILY.
+//     No other part is possible: a key is a date, so a day has one slot.
 //   - has dates of that calendar as keys, with a unit of their own: "2025-06L-10" and
-//     "day:chinese". A key names the day before SKIP moves it, so neither a corrected table nor
-//     another SKIP changes a key.
-//   - counts an INTERVAL in years or months of that calendar, leap months included.
-//   - ends with the last year of the calendar, see [YearlyBy].
+//     "day:chinese". A key names the day before SKIP moves it. So neither a corrected table nor another
+//     SKIP changes the key of a day that BYMONTHDAY or the start names. A day that the rule finds by
+//     counting (DAILY, WEEKLY, BYMONTHDAY=-1, BYDAY, BYYEARDAY) has the key of the day found. A
+//     corrected table can change that key.
+//   - counts an INTERVAL in days, in weeks, or in years or months of that calendar, leap months included.
+//   - ends with the last year of the calendar, see [YearlyBy], or where 400 years that it names have no
+//     slot.
 //
 // SKIP first moves a leap month that the year lacks. Then it moves a day that BYMONTHDAY or the
 // start names and the month lacks. SKIP does not move a day counted from the end of the month, a

@@ -23,8 +23,11 @@ type scaled struct {
 	start   WallTime
 }
 
-// maxInterval is more than the months of all years of a calendar.
-const maxInterval = 200_000
+// maxInterval is more than the days of all years of a calendar.
+const maxInterval = 4_000_000
+
+// maxBarren is how many years of a rule without a slot are searched.
+const maxBarren = 400
 
 // newScaled returns the rule that begins at start, or what is wrong with it as clauses.
 func newScaled(parts rrule.Scaled, start WallTime, systems []System) (*scaled, []string) {
@@ -33,6 +36,9 @@ func newScaled(parts rrule.Scaled, start WallTime, systems []System) (*scaled, [
 	s.Interval = min(s.Interval, maxInterval)
 	policy := map[string]MissingPolicy{"OMIT": MissingSkip, "BACKWARD": MissingBackward, "FORWARD": MissingForward}[parts.Skip]
 	s.missing = Missing{Month: policy, Day: policy}
+	if parts.HasYearDays() {
+		s.missing.Day = MissingSkip // BYYEARDAY comes before the SKIP of days, and no year has the day
+	}
 	var err error
 	var months []SystemMonth
 	if s.begin, err = of.Day(start.Date); err == nil {
@@ -96,26 +102,35 @@ func (s *scaled) after(w WallTime) iter.Seq2[Slot, error] {
 			return
 		}
 		step, passed := 1, 0 // passed counts the months before a year
+		near := year - 1     // a slot can move into the next year
 		switch {
-		case !s.Monthly:
+		case s.Frequency == "YEARLY":
 			step = s.Interval
-			year = align(year-1, s.begin.Year, step) // a slot can move into the next year
-		case s.Interval > 1:
+			year = align(near, s.begin.Year, step)
+		case s.Frequency == "MONTHLY" && s.Interval > 1:
 			year = s.begin.Year
 		default:
-			year = max(year-1, s.begin.Year)
+			year = max(near, s.begin.Year)
 		}
 		var held []Slot
-		for ; year <= s.info.Last; year += step {
+		for barren := 0; year <= s.info.Last; year += step {
 			months, err := s.system.Months(year)
-			if err == nil {
+			if err == nil && year >= near {
 				held, err = s.year(held, year, s.asked(year, months, passed))
+				barren++
 			}
 			if err != nil {
 				yield(Slot{}, err)
 				return
 			}
 			passed += len(months)
+			if len(held) > 0 {
+				barren = 0
+			}
+			if barren > maxBarren {
+				yield(Slot{}, noOccurrence(w))
+				return
+			}
 			begin, err := s.system.Date(SystemDate{Year: year + 1, Month: 1, Day: 1})
 			for len(held) > 0 && (err != nil || held[0].Wall.Date.Before(begin)) {
 				if w.Before(held[0].Wall) && !yield(held[0], nil) {
@@ -133,9 +148,10 @@ func (s *scaled) after(w WallTime) iter.Seq2[Slot, error] {
 	}
 }
 
-// asked returns the months of a year that the rule asks for, without their day. A month may be missing.
+// asked returns the months of a year that the rule asks for, without their day. A month may be missing
+// if the rule is yearly.
 func (s *scaled) asked(year int, months []SystemMonth, passed int) (list []SystemDate) {
-	if !s.Monthly {
+	if s.Frequency == "YEARLY" {
 		for _, n := range s.Months {
 			list = append(list, SystemDate{Year: year, Month: n})
 		}
@@ -145,7 +161,7 @@ func (s *scaled) asked(year int, months []SystemMonth, passed int) (list []Syste
 		if len(list) > 0 {
 			return list
 		}
-		if len(s.MonthDays) == 0 {
+		if len(s.MonthDays) == 0 && !s.HasWeekdays() && !s.HasYearDays() {
 			return []SystemDate{{Year: year, Month: s.begin.Month, Leap: s.begin.Leap}}
 		}
 	}
@@ -154,7 +170,7 @@ func (s *scaled) asked(year int, months []SystemMonth, passed int) (list []Syste
 		if m.Leap {
 			named = s.LeapMonths
 		}
-		every := !s.Monthly || s.Interval == 1 || (passed+i-s.before)%s.Interval == 0
+		every := s.Frequency != "MONTHLY" || s.Interval == 1 || (passed+i-s.before)%s.Interval == 0
 		if every && (len(s.Months)+len(s.LeapMonths) == 0 || slices.Contains(named, m.Number)) {
 			list = append(list, SystemDate{Year: year, Month: m.Number, Leap: m.Leap})
 		}
@@ -165,11 +181,12 @@ func (s *scaled) asked(year int, months []SystemMonth, passed int) (list []Syste
 // year adds the slots of the months of a year to those that the year before moved into it, in order and
 // each wall time once.
 func (s *scaled) year(held []Slot, year int, asked []SystemDate) ([]Slot, error) {
-	days := s.MonthDays
-	if len(days) == 0 {
-		days = []int{s.begin.Day}
-	}
-	for _, month := range asked {
+	var period []Slot
+	for i, month := range asked {
+		days, err := s.days(year, month)
+		if err != nil && !errors.Is(err, errLeftOut) && !errors.Is(err, ErrOutOfRange) {
+			return nil, err
+		}
 		for _, day := range days {
 			slot, err := s.slot(year, month, day)
 			switch {
@@ -177,23 +194,118 @@ func (s *scaled) year(held []Slot, year int, asked []SystemDate) ([]Slot, error)
 			case err != nil:
 				return nil, err
 			default:
-				held = append(held, slot)
+				period = append(period, slot)
 			}
 		}
+		if s.Frequency != "YEARLY" || i == len(asked)-1 {
+			held = append(held, s.choose(inOrder(period))...)
+			period = period[:0]
+		}
 	}
-	slices.SortFunc(held, func(a, b Slot) int {
+	return inOrder(held), nil
+}
+
+// inOrder sorts slots, and returns those with different wall times.
+func inOrder(slots []Slot) []Slot {
+	slices.SortFunc(slots, func(a, b Slot) int {
 		// Of two names for one day, the first is that of a day that was not moved.
 		return cmp.Or(a.Wall.Compare(b.Wall), cmp.Compare(len(a.DayReason), len(b.DayReason)), strings.Compare(a.Key, b.Key))
 	})
-	return slices.CompactFunc(held, func(a, b Slot) bool { return a.Wall == b.Wall }), nil
+	return slices.CompactFunc(slots, func(a, b Slot) bool { return a.Wall == b.Wall })
 }
 
-// slot returns the slot for a day of a month, which counts from the end if it is negative.
+// choose applies BYSETPOS to the slots of a year or a month.
+func (s *scaled) choose(period []Slot) []Slot {
+	places, given := s.Picks(len(period))
+	if !given {
+		return period
+	}
+	chosen := make([]Slot, len(places))
+	for i, place := range places {
+		chosen[i] = period[place]
+	}
+	return chosen
+}
+
+// days returns the days of a month that the rule asks for. The month may be too short for days that BYMONTHDAY
+// names, of which negative ones count from its end.
+func (s *scaled) days(year int, month SystemDate) (days []int, err error) {
+	daily := s.Frequency == "DAILY" || s.Frequency == "WEEKLY"
+	if !daily && len(s.MonthDays) > 0 {
+		return s.MonthDays, nil
+	}
+	if !daily && !s.HasWeekdays() && !s.HasYearDays() {
+		return []int{s.begin.Day}, nil
+	}
+	month.Day = 1
+	r := dayOfYear{system: s.system, info: s.info, day: month, missing: s.missing, told: "the day"}
+	is, m, err := r.monthOf(year)
+	if err != nil {
+		return nil, err
+	}
+	first, err := s.system.Date(is)
+	if err != nil {
+		return nil, err
+	}
+	months, err := s.system.Months(is.Year)
+	if err != nil {
+		return nil, err
+	}
+	for is.Day = 1; is.Day <= m.Days; is.Day++ {
+		date := first.AddDays(is.Day - 1)
+		if s.selects(date.Weekday(), is, months) && (!daily || s.reaches(date, is.Day, m.Days)) {
+			days = append(days, is.Day)
+		}
+	}
+	return days, nil
+}
+
+// reaches reports whether a daily or weekly rule has a date, which is a day of a month of that length.
+func (s *scaled) reaches(date Date, day, length int) bool {
+	start := s.start.Date
+	periods := start.DaysUntil(date)
+	if periods < 0 || len(s.MonthDays) > 0 && !slices.Contains(s.MonthDays, day) && !slices.Contains(s.MonthDays, day-length-1) {
+		return false
+	}
+	if s.Frequency == "WEEKLY" {
+		if !s.HasWeekdays() && date.Weekday() != start.Weekday() {
+			return false
+		}
+		periods = (periods + (int(start.Weekday()-s.WeekStart)+7)%7) / 7
+	}
+	return periods%s.Interval == 0
+}
+
+// selects reports whether BYDAY and BYYEARDAY have a day of a year with these months, or are not given. The
+// numbers of BYDAY count within the month, or within the year if the rule names no months.
+func (s *scaled) selects(w time.Weekday, is SystemDate, months []SystemMonth) bool {
+	if !s.HasWeekdays() && !s.HasYearDays() {
+		return true
+	}
+	yearDay, yearLength, monthLength := is.Day, 0, 0
+	for _, m := range months {
+		yearLength += m.Days
+		switch {
+		case m.Number < is.Month || m.Number == is.Month && is.Leap && !m.Leap:
+			yearDay += m.Days
+		case m.Number == is.Month && m.Leap == is.Leap:
+			monthLength = m.Days
+		}
+	}
+	place, length := is.Day, monthLength
+	if s.Frequency == "YEARLY" && len(s.Months)+len(s.LeapMonths) == 0 {
+		place, length = yearDay, yearLength
+	}
+	return (!s.HasWeekdays() || s.OnWeekday(w, place, length)) && (!s.HasYearDays() || s.OnYearDay(yearDay, yearLength))
+}
+
+// slot returns the slot for a day of a month, which counts from the end if it is negative. BYDAY and BYYEARDAY
+// can leave out the day to which SKIP moves it.
 func (s *scaled) slot(year int, named SystemDate, day int) (Slot, error) {
 	r := dayOfYear{system: s.system, info: s.info, day: named, missing: s.missing, at: s.start.Clock, told: "the day"}
 	if day < 0 {
-		last, err := r.lastDay(year)
-		if day += last + 1; err != nil || day < 1 {
+		_, month, err := r.monthOf(year)
+		if day += month.Days + 1; err != nil || day < 1 {
 			return Slot{}, cmp.Or(err, errLeftOut)
 		}
 	}
@@ -203,9 +315,21 @@ func (s *scaled) slot(year int, named SystemDate, day int) (Slot, error) {
 		return Slot{}, err
 	}
 	is, err := s.system.Day(slot.Wall.Date)
+	if err != nil {
+		return Slot{}, err
+	}
+	if len(s.MonthDays) > 0 {
+		months, err := s.system.Months(is.Year)
+		if err != nil {
+			return Slot{}, err
+		}
+		if !s.selects(slot.Wall.Date.Weekday(), is, months) {
+			return Slot{}, errLeftOut
+		}
+	}
 	slot.Key, slot.Unit, slot.DayReason = named.String(), UnitDay+Unit(":"+s.info.Name), ""
 	if is != named {
 		slot.DayReason = fmt.Sprintf("%s moved to %s", named, is)
 	}
-	return slot, err
+	return slot, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -69,6 +70,14 @@ func TestRulesByAnotherCalendar(t *testing.T) {
 		"FREQ=MONTHLY;BYMONTHDAY=30;SKIP=BACKWARD":                "2001-03-30 2001-04-30=2001-04-29 2001-05-30",
 		"FREQ=MONTHLY;BYMONTHDAY=29,30;SKIP=BACKWARD;COUNT=4":     "2001-03-29 2001-03-30 2001-04-29 2001-05-29",
 		"FREQ=YEARLY;COUNT=2":                                     "2001-03-04 2002-03-04",
+		"FREQ=YEARLY;BYYEARDAY=1,366,-1":                          "2001-12-11 2001-12-29 2002-01-01",
+		"FREQ=YEARLY;BYMONTH=1,6L;BYDAY=-1SU;COUNT=2":             "2002-01-25 2003-01-28",
+		"FREQ=YEARLY;BYMONTH=12L;BYDAY=1MO;SKIP=FORWARD;COUNT=1":  "2001-12L-05=2002-01-05",
+		"FREQ=YEARLY;BYDAY=MO;BYSETPOS=366":                       "",
+		"FREQ=MONTHLY;INTERVAL=5;BYDAY=1FR;COUNT=3":               "2001-03-05 2001-08-04 2001-12-03",
+		"FREQ=DAILY;BYMONTH=9":                                    "2001-09-01 2001-09-02 2001-09-03",
+		"FREQ=DAILY;INTERVAL=30":                                  "2001-03-04 2001-04-04 2001-05-05",
+		"FREQ=DAILY;BYMONTH=8L;BYMONTHDAY=-1":                     "2001-08L-30 2037-08L-30 2073-08L-30",
 		"FREQ=YEARLY;UNTIL=" + until(t, lunarDay(t, 2003, 3, 4)):  "2001-03-04 2002-03-04 2003-03-04",
 		"FREQ=YEARLY;UNTIL=" + until(t, lunarDay(t, 2003, 3, 3)):  "2001-03-04 2002-03-04",
 		"FREQ=YEARLY;INTERVAL=2147483647;UNTIL=20991231T000000":   "2001-03-04",
@@ -221,13 +230,15 @@ func TestRulesByAnotherCalendarAreRefused(t *testing.T) {
 	t.Parallel()
 
 	for text, want := range map[string]string{
-		"RSCALE=HEBREW;FREQ=YEARLY":            `RSCALE="HEBREW" is not GREGORIAN, LUNAR`,
-		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=13":  "the calendar lunar has no month 13",
-		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=13L": "the calendar lunar has no month 13",
-		"RSCALE=LUNAR;FREQ=WEEKLY":             "FREQ=WEEKLY is not for RSCALE=LUNAR, which has YEARLY and MONTHLY",
-		"RSCALE=LUNAR;FREQ=YEARLY;BYHOUR=9":    "BYHOUR is not for RSCALE=LUNAR, which has BYMONTH and BYMONTHDAY",
-		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=0L":  `BYMONTH="0L" is not a number from 1 to 13, nor one with an L`,
-		"RSCALE=GREGORIAN;BYMONTH=2L":          `BYMONTH="2L" is not a number from 1 to 12`,
+		"RSCALE=HEBREW;FREQ=YEARLY":                    `RSCALE="HEBREW" is not GREGORIAN, LUNAR`,
+		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=13":          "the calendar lunar has no month 13",
+		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=13L":         "the calendar lunar has no month 13",
+		"RSCALE=LUNAR;FREQ=HOURLY":                     "FREQ=HOURLY is not for RSCALE=LUNAR, which has YEARLY, MONTHLY, WEEKLY and DAILY",
+		"RSCALE=LUNAR;FREQ=YEARLY;BYHOUR=9":            "BYHOUR is not for RSCALE=LUNAR, which has BYMONTH, BYYEARDAY, BYMONTHDAY, BYDAY, BYSETPOS",
+		"RSCALE=LUNAR;FREQ=DAILY;BYMONTH=9;BYSETPOS=1": "BYSETPOS with RSCALE=LUNAR is for FREQ=YEARLY and FREQ=MONTHLY",
+		"RSCALE=LUNAR;FREQ=WEEKLY;BYDAY=1MO":           "BYDAY takes numbers with FREQ=MONTHLY and FREQ=YEARLY only",
+		"RSCALE=LUNAR;FREQ=YEARLY;BYMONTH=0L":          `BYMONTH="0L" is not a number from 1 to 13, nor one with an L`,
+		"RSCALE=GREGORIAN;BYMONTH=2L":                  `BYMONTH="2L" is not a number from 1 to 12`,
 	} {
 		_, err := calendar.ParseRRule(text, wall(t, "2001-01-01T09:00:00"), lunar)
 		if !errors.Is(err, calendar.ErrInvalidRecurrence) || !strings.Contains(err.Error(), want) {
@@ -243,6 +254,95 @@ func TestRulesByAnotherCalendarAreRefused(t *testing.T) {
 	if len(got) > 2 || !errors.Is(err, calendar.ErrNoOccurrence) || !errors.Is(err, calendar.ErrOutOfRange) {
 		t.Errorf("%q, %v; want the end of the calendar", got, err)
 	}
+}
+
+// gregorianSystem is the Gregorian calendar as a System.
+type gregorianSystem struct{}
+
+func (gregorianSystem) Info() calendar.SystemInfo {
+	return calendar.SystemInfo{
+		Name: "copy", Release: "2026-01-01", First: 1900, Last: 2200,
+		Missing: calendar.Missing{Month: calendar.MissingBackward, Day: calendar.MissingBackward},
+	}
+}
+
+func (gregorianSystem) Day(d calendar.Date) (calendar.SystemDate, error) {
+	return calendar.SystemDate{Year: d.Year, Month: int(d.Month), Day: d.Day}, nil
+}
+
+func (gregorianSystem) Date(d calendar.SystemDate) (calendar.Date, error) {
+	return calendar.Date{Year: d.Year, Month: time.Month(d.Month), Day: d.Day}, nil
+}
+
+func (gregorianSystem) Months(year int) ([]calendar.SystemMonth, error) {
+	months := make([]calendar.SystemMonth, 12)
+	for i := range months {
+		first := calendar.Date{Year: year, Month: time.Month(i + 1), Day: 1}
+		months[i] = calendar.SystemMonth{Number: i + 1, Days: time.Date(year, time.Month(i+2), 0, 0, 0, 0, 0, time.UTC).Day(), Name: first.Month.String()}
+	}
+	return months, nil
+}
+
+// A rule by a calendar that is the Gregorian one has the slots of the Gregorian rule.
+func TestRulesByACopyOfTheGregorianCalendarAreTheSame(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		freq := rapid.SampledFrom([]string{"YEARLY", "MONTHLY", "WEEKLY", "DAILY"}).Draw(t, "frequency")
+		text := fmt.Sprintf("FREQ=%s;INTERVAL=%d;WKST=%s;SKIP=%s", freq, rapid.IntRange(1, 5).Draw(t, "interval"),
+			rapid.SampledFrom([]string{"MO", "SU", "TH"}).Draw(t, "week start"), rapid.SampledFrom([]string{"OMIT", "BACKWARD", "FORWARD"}).Draw(t, "skip"))
+		part := func(name string, entries ...string) bool {
+			list := rapid.SliceOfNDistinct(rapid.SampledFrom(entries), 0, 3, rapid.ID[string]).Draw(t, name)
+			if len(list) > 0 {
+				text += ";" + name + "=" + strings.Join(list, ",")
+			}
+			return len(list) > 0
+		}
+		limited := part("BYMONTH", "1", "2", "6", "12")
+		if freq != "WEEKLY" {
+			limited = part("BYMONTHDAY", "1", "13", "29", "30", "31", "-1", "-2", "-31") || limited
+		}
+		if freq == "YEARLY" {
+			limited = part("BYYEARDAY", "1", "60", "100", "365", "366", "-1", "-306", "-366") || limited
+		}
+		if freq == "YEARLY" || freq == "MONTHLY" {
+			if part("BYDAY", "MO", "FR", "SU", "1MO", "2TU", "-1FR", "5SA", "-3SU", "20WE") || limited {
+				part("BYSETPOS", "1", "2", "-1", "-2", "7")
+			}
+		} else {
+			part("BYDAY", "MO", "WE", "FR", "SU")
+		}
+		start := calendar.WallTime{
+			Date:  calendar.Date{Year: rapid.IntRange(1999, 2008).Draw(t, "year"), Month: 1, Day: 1}.AddDays(rapid.IntRange(0, 364).Draw(t, "day")),
+			Clock: calendar.Clock{Hour: 9},
+		}
+		want, err := calendar.ParseRRule(text+";RSCALE=GREGORIAN", start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := calendar.ParseRRule(text+";RSCALE=COPY", start, gregorianSystem{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := calendar.WallTime{}
+		if rapid.Bool().Draw(t, "later") {
+			after = calendar.WallTime{Date: start.Date.AddDays(rapid.IntRange(-10, 3000).Draw(t, "after"))}
+		}
+		for range 12 {
+			one, err := want.After(after, calendar.Policies{})
+			if err != nil || one.Wall.Date.Year >= 2190 {
+				if two, err := got.After(after, calendar.Policies{}); err == nil && two.Wall.Date.Year < 2190 {
+					t.Fatalf("%s from %s, after %s: %s; want none", text, start, after, two.Wall)
+				}
+				return
+			}
+			two, err := got.After(after, calendar.Policies{})
+			if err != nil || two.Wall != one.Wall {
+				t.Fatalf("%s from %s, after %s: %s, %v; want %s", text, start, after, two.Wall, err, one.Wall)
+			}
+			after = one.Wall
+		}
+	})
 }
 
 func TestSystemDatesAreReadAsTheyAreWritten(t *testing.T) {

@@ -21,12 +21,14 @@ type RuleText struct {
 	// day. A cron expression has its own times. With Before, At is the time of the announcement.
 	At string
 	// On is the day: mon,thu for weekly; 1 to 31, or -1 for the last day, for monthly; 02-29
-	// for yearly, or 05L-08 by the System. The default is that of the first day. Other rules have none.
+	// for yearly, or 05L-08 by the System. With WorkDays, 3wd is the third working day of the month,
+	// and -1wd the last. The default is the day of the first day. Other rules have none.
 	On string
 	// Every is the interval in days, weeks, months or years, 1 to 10,000,000, counted from
 	// the first day; default 1. RRULEs and cron expressions have their own.
 	Every string
-	// Before announces each occurrence that many days earlier, 0 to 10,000. Empty announces none.
+	// Before announces each occurrence that many days earlier, 0 to 10,000, or working days of
+	// WorkDays, such as 3wd. Empty announces none.
 	Before string
 	// Quiet moves each occurrence out of quiet hours, such as 22:00-08:00 (see [Within]).
 	// Empty moves none.
@@ -34,7 +36,8 @@ type RuleText struct {
 	// Hours moves each occurrence into a window, such as "Mo-Fr 09:00-18:00; Sa 10:00-14:00" (see
 	// [ParseWindow]). Empty moves none. Hours and Quiet together are an error.
 	Hours string
-	// WorkDays moves each occurrence from a day off to a working day. Nil moves none.
+	// WorkDays moves each occurrence from a day off to a working day, and has the working days that On
+	// and Before count. Nil moves none.
 	WorkDays *WorkCalendar
 	// Convention says to which working day an occurrence moves, such as modified-following (see
 	// [Convention]). Empty is following.
@@ -53,7 +56,8 @@ func (r RuleText) Parse(first Date) (Recurrence, error) {
 	at := p.clock()
 	start := WallTime{Date: first, Clock: at}
 	every := p.number("every", cmp.Or(r.Every, "1"), 1, maxEvery)
-	before := p.number("before", cmp.Or(r.Before, "0"), 0, maxDays)
+	days, working := p.working("before", cmp.Or(r.Before, "0"))
+	before := p.number("before", days, 0, maxDays)
 	rule := p.named(start, every)
 	if len(p.bad.Problems) == 0 { // some rules are judged by their use
 		if _, err := rule.After(WallTime{}, Policies{}); errors.Is(err, ErrInvalidRecurrence) {
@@ -61,7 +65,7 @@ func (r RuleText) Parse(first Date) (Recurrence, error) {
 		}
 	}
 	if r.Before != "" {
-		rule = Bounded{Rule: Offset{Of: rule, Days: -before, At: at}, Start: WallTime{Date: first}}
+		rule = Bounded{Rule: Offset{Of: rule, Days: -before, At: at, WorkDays: working}, Start: WallTime{Date: first}}
 	}
 	if r.Quiet != "" || r.Hours != "" || r.WorkDays != nil || r.Convention != "" {
 		rule = p.within(rule, first)
@@ -135,7 +139,8 @@ func (p *ruleParser) named(start WallTime, every int) Recurrence {
 		if p.System != nil {
 			p.refuse("rule", "is monthly by another calendar, which needs an RRULE: RSCALE="+scaleOf(p.System)+";FREQ=MONTHLY")
 		}
-		return Monthly{Day: p.dayOfMonth(from), At: at, Every: every, From: from}
+		day, working := p.dayOfMonth(from)
+		return Monthly{Day: day, At: at, Every: every, From: from, WorkDays: working}
 	case "yearly":
 		if p.System != nil {
 			return p.yearlyBy(start, every)
@@ -250,16 +255,30 @@ func weekdayOf(name string, letters int) (time.Weekday, bool) {
 	return 0, false
 }
 
-func (p *ruleParser) dayOfMonth(first Date) int {
+func (p *ruleParser) dayOfMonth(first Date) (int, *WorkCalendar) {
 	if p.On == "" {
-		return first.Day
+		return first.Day, nil
 	}
-	day, err := strconv.Atoi(p.On)
+	number, working := p.working("on", p.On)
+	day, err := strconv.Atoi(number)
 	if err != nil {
 		p.refuse("on", fmt.Sprintf("%q is not a day of the month such as 31 or -1", excerpt.Of(p.On, maxQuoted)))
-		return first.Day
+		return first.Day, nil
 	}
-	return day
+	return day, working
+}
+
+// working returns the number of a text such as 3wd, and the calendar whose working days it counts. It
+// returns other texts as they are, and nil.
+func (p *ruleParser) working(field, text string) (number string, days *WorkCalendar) {
+	number, ok := strings.CutSuffix(strings.ToLower(text), "wd")
+	if !ok {
+		return text, nil
+	}
+	if p.WorkDays == nil {
+		p.refuse(field, fmt.Sprintf("%q has no meaning without working days", excerpt.Of(text, maxQuoted)))
+	}
+	return number, p.WorkDays
 }
 
 func (p *ruleParser) dayOfYear(first Date) Date {

@@ -13,7 +13,7 @@ import (
 // The command and the dashboard test the rules themselves; here every field is wrong at once.
 func TestARuleTextNamesEveryWrongField(t *testing.T) {
 	t.Parallel()
-	first := calendar.Date{Year: 2026, Month: 3, Day: 7}
+	first, none := calendar.Date{Year: 2026, Month: 3, Day: 7}, workCalendar(t, "TEST")
 	for text, want := range map[calendar.RuleText]string{
 		{Rule: "weekly", At: "25:00", On: "mon,x", Every: "0", Before: "-1", Quiet: "8"}: "at every before on quiet",
 		{Hours: "Mo-Xx 9-18; Tu", Convention: "sideways"}:                                "hours hours convention",
@@ -25,6 +25,10 @@ func TestARuleTextNamesEveryWrongField(t *testing.T) {
 		{Rule: "FREQ=DAILY;BYMONTHDAY=1" + strings.Repeat(",1", 500)}:                    "rule",
 		{Rule: "monthly", On: "32"}:                                                      "rule",
 		{Rule: "yearly", On: "02-30"}:                                                    "on",
+		{Rule: "monthly", On: "3wd", Before: "2wd"}:                                      "before on",
+		{Rule: "monthly", On: "wd", Before: "wd", WorkDays: none}:                        "before on",
+		{Rule: "yearly", On: "3wd", Before: "-1wd", WorkDays: none}:                      "before on",
+		{Rule: "monthly", On: "32wd", WorkDays: none}:                                    "rule",
 	} {
 		_, err := text.Parse(first)
 		var bad *calendar.InputError
@@ -47,6 +51,9 @@ func TestARuleTextKeepsWithinWorkingDays(t *testing.T) {
 		{Rule: "monthly", On: "31", WorkDays: workCalendar(t, "TEST"), Convention: "modified-following"}:     "2026-10 2026-10-30T09:00",
 		{Rule: "weekly", On: "sun", WorkDays: workCalendar(t, "TEST"), Quiet: "22:00-08:00", At: "07:00"}:    "2026-10-25 2026-10-26T08:00",
 		{Rule: "weekly", On: "mon", Before: "2", WorkDays: workCalendar(t, "TEST"), Convention: "preceding"}: "2026-11-02 2026-10-30T09:00",
+		{Rule: "monthly", On: "3wd", WorkDays: workCalendar(t, "TEST", "2026-11-02 holiday")}:                "2026-11 2026-11-05T09:00",
+		{Rule: "monthly", On: "-1WD", WorkDays: workCalendar(t, "TEST", "2026-10-30 holiday")}:               "2026-10 2026-10-29T09:00",
+		{Rule: "monthly", On: "3", Before: "3wd", WorkDays: workCalendar(t, "TEST", "2026-11-02 holiday")}:   "2026-11 2026-10-28T09:00",
 	} {
 		rule, err := text.Parse(first)
 		require.NoError(t, err)

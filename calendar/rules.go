@@ -113,6 +113,9 @@ func (m Monthly) After(w WallTime, p Policies) (Slot, error) {
 			slot.Wall.Date.Day, slot.Named = days, named
 		}
 		if w.Before(slot.Wall) && !slot.Wall.Date.Before(m.From) {
+			if m.WorkDays != nil {
+				slot.Move = slot.Move.saying(ordinal(m.Day) + " working day of " + m.WorkDays.name)
+			}
 			slot.Key, slot.Unit = Date{year, name, 1}.String()[:len("2006-01")], UnitMonth
 			return slot, nil
 		}

@@ -36,13 +36,17 @@ type SystemInfo struct {
 	// at most 40 lower-case letters, digits and hyphens. It is part of the [Unit] of keys.
 	Name string
 	// Release changes when the date of any day changes. Later releases are greater, compared byte
-	// by byte. It is a date, such as "2026-11-28", and may have a counter from 1 to 9 behind a dot.
+	// by byte. It is a date, such as "2026-11-28", and may have a counter from 1 to 9 behind a dot. It has
+	// at most 40 characters of ASCII without spaces, commas and @.
 	Release string
 	// First and Last are the first and the last year that the calendar has, both from 1 to 9999.
 	First, Last int
 	// Missing says what is customary where a year lacks a month or a day. Neither of its
 	// policies is empty.
 	Missing Missing
+	// Provisional is the first date that no authority has published, so that a later release may have
+	// another day for it. See [Consulted]. The zero Date means that there is none.
+	Provisional Date
 }
 
 // SystemDate is a day of a [System], such as a birth date as it was given. Days are comparable with ==.

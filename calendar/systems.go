@@ -18,10 +18,12 @@ var systems struct {
 }
 
 // RegisterSystems makes calendars known to the whole process by their names, for [LoadSystem]. A program
-// calls it once, before it uses stored names. A calendar that is known with the same [SystemInfo] stays.
+// calls it once, before it uses stored names. A calendar that is known with the same [SystemInfo] stays, and
+// one of a later release replaces the known one. Every scheduler of the process compares these calendars
+// with those of other programs, and plans events again after a new release.
 //
 // The error is an [*InputError] that names each calendar that is nil, has an invalid SystemInfo, or has
-// the name of another calendar. Then none of them is registered.
+// the name of a known calendar and no later release. Then none of them is registered.
 func RegisterSystems(all ...System) error {
 	systems.Lock()
 	defer systems.Unlock()
@@ -35,7 +37,7 @@ func RegisterSystems(all ...System) error {
 		info := s.Info()
 		same := slices.IndexFunc(known, func(k System) bool { return k.Info().Name == info.Name })
 		problem := info.problem()
-		if same >= 0 && known[same].Info() != info {
+		if problem == "" && same >= 0 && known[same].Info() != info && info.Release <= known[same].Info().Release {
 			problem = "has the name of another calendar, of release " + known[same].Info().Release
 		}
 		switch {
@@ -43,6 +45,8 @@ func RegisterSystems(all ...System) error {
 			bad = append(bad, InputProblem{fmt.Sprintf("calendar %q", excerpt.Of(info.Name, maxQuoted)), problem})
 		case same < 0:
 			known = append(known, s)
+		case known[same].Info() != info:
+			known[same] = s
 		}
 	}
 	if len(bad) > 0 {
@@ -95,13 +99,19 @@ func (e *UnknownSystemError) Problem() string {
 // Is makes errors.Is(err, ErrUnknownSystem) hold.
 func (e *UnknownSystemError) Is(target error) bool { return target == ErrUnknownSystem }
 
-var systemName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+// systemName and systemRelease match what can be stored, and read again in a [Consulted].
+var (
+	systemName    = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+	systemRelease = regexp.MustCompile(`^[!-+\--?A-~]{0,40}$`)
+)
 
 // problem says what is wrong with i, as a clause, or returns "".
 func (i SystemInfo) problem() string {
 	switch {
 	case !systemName.MatchString(i.Name):
 		return "has a name that is not 1 to 40 lower-case letters, digits and hyphens"
+	case !systemRelease.MatchString(i.Release):
+		return "has a release that is not at most 40 characters of ASCII without spaces, commas and @"
 	case i.First < 1 || i.Last > 9999 || i.Last < i.First:
 		return fmt.Sprintf("has the years %d to %d, which are not within 1 to 9999", i.First, i.Last)
 	case i.Missing.Month == "" || i.Missing.Day == "" || len(i.Missing.problems()) > 0:

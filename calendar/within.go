@@ -1,7 +1,6 @@
 package calendar
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -344,22 +343,4 @@ func (m *mover) moved(slot *Slot, t *target) {
 	slot.keepNominal()
 	slot.Move = slot.Move.moved(slot.Wall, t.wall, m.because(slot.Wall, t))
 	slot.Wall = t.wall
-}
-
-// because says because of what a slot moved from a wall time.
-func (m *mover) because(from WallTime, t *target) string {
-	day := dayNumber(from.Date)
-	switch {
-	case t.dayOff && m.work != nil && m.work.holiday(day):
-		return cmp.Or(m.work.listed[day].Name, "a holiday")
-	case t.dayOff && m.holidays != nil && m.holidays.holiday(day):
-		return cmp.Or(m.holidays.listed[day].Name, "a holiday")
-	case t.dayOff && m.work != nil && !m.work.working(day):
-		return "the weekend"
-	case m.open(day, from.Clock.seconds()):
-		return "an earlier one"
-	case m.Window.of != nil && m.Window.of.quiet:
-		return quietHours
-	}
-	return "closed hours"
 }

@@ -215,6 +215,8 @@ func TestMovesHaveAReason(t *testing.T) {
 	t.Parallel()
 
 	c := workCalendar(t, "DE", "2026-12-25 holiday Christmas Day", "2026-12-28 holiday")
+	easter := workCalendar(t, "EASTER", "2026-04-03 holiday Good Friday", "2026-04-06 holiday Easter Monday", "2026-06-01 holiday Rest", "2026-06-02 holiday Rest",
+		"2026-08-16 holiday Sunday", "2026-08-31 holiday Last Monday")
 	office := window(t, "Mo-Fr 09:00-18:00")
 	nine := calendar.Clock{Hour: 9}
 	at := func(text string) calendar.Once { return calendar.Once{At: wall(t, text)} }
@@ -228,16 +230,30 @@ func TestMovesHaveAReason(t *testing.T) {
 		"a window":             {calendar.Within{Of: at("2026-11-09T07:00:00"), Window: office}, "moved from 07:00 to 09:00 because of closed hours"},
 		"a window, days":       {calendar.Within{Of: at("2026-11-06T20:00:00"), Window: office}, "moved from Friday 6 November 20:00 to Monday 9 November 09:00 because of closed hours"},
 		"a Sunday of a window": {calendar.Within{Of: at("2026-11-08T10:00:00"), Window: office}, "moved from Sunday 8 November to Monday 9 November because of closed hours"},
-		"both":                 {calendar.Within{Of: at("2026-12-25T20:00:00"), Window: office, WorkDays: c}, "moved from Friday 25 December 20:00 to Tuesday 29 December 09:00 because of Christmas Day"},
+		"both":                 {calendar.Within{Of: at("2026-12-25T20:00:00"), Window: office, WorkDays: c}, "moved from Friday 25 December 20:00 to Tuesday 29 December 09:00 because of Christmas Day and a holiday"},
 		"nothing":              {calendar.Within{Of: at("2026-11-09T10:00:00"), Window: office, WorkDays: c}, "exact"},
-		"past the end":         {calendar.Within{Of: at("2028-01-04T10:00:00"), WorkDays: c}, "exact; provisional, because not all holidays are known yet"},
+		"past the end":         {calendar.Within{Of: at("2028-01-04T10:00:00"), WorkDays: c}, "exact; provisional, because not all days of the calendar are known yet"},
 		"moved twice": {calendar.Within{Of: calendar.Within{Of: at("2026-12-25T20:00:00"), WorkDays: c}, Window: office},
-			"moved from Friday 25 December to Tuesday 29 December because of Christmas Day; moved from Tuesday 29 December 20:00 to Wednesday 30 December 09:00 because of closed hours"},
+			"moved from Friday 25 December to Tuesday 29 December because of Christmas Day and a holiday; moved from Tuesday 29 December 20:00 to Wednesday 30 December 09:00 because of closed hours"},
 		"announced": {calendar.Offset{Of: at("2026-12-30T20:00:00"), Days: -3, At: nine, WorkDays: c}, "7 days before 30 December; 3 working days of DE"},
 		"an announcement": {calendar.Within{Of: calendar.Offset{Of: at("2026-12-30T20:00:00"), Days: -2, At: nine}, WorkDays: c},
 			"1 day before 30 December; moved from Monday 28 December to Tuesday 29 December because of a holiday"},
 		"a leap day": {calendar.Within{Of: calendar.Bounded{Rule: calendar.Yearly{Month: time.February, Day: 29, At: nine}, Start: wall(t, "2027-01-01T00:00:00")}, WorkDays: c},
 			"29 February moved to 28 February; moved from Sunday 28 February to Monday 1 March because of the weekend"},
+		"a holiday after a weekend":   {calendar.Within{Of: at("2026-04-04T09:00:00"), WorkDays: easter}, "moved from Saturday 4 April to Tuesday 7 April because of the weekend and Easter Monday"},
+		"a holiday before a weekend":  {calendar.Within{Of: at("2026-04-05T09:00:00"), WorkDays: easter, Convention: calendar.Preceding}, "moved from Sunday 5 April to Thursday 2 April because of the weekend and Good Friday"},
+		"holidays around a weekend":   {calendar.Within{Of: at("2026-04-03T09:00:00"), WorkDays: easter}, "moved from Friday 3 April to Tuesday 7 April because of Good Friday and Easter Monday"},
+		"two holidays of one name":    {calendar.Within{Of: at("2026-06-01T09:00:00"), WorkDays: easter}, "moved from Monday 1 June to Wednesday 3 June because of Rest"},
+		"a holiday on the weekend":    {calendar.Within{Of: at("2026-08-15T09:00:00"), WorkDays: easter}, "moved from Saturday 15 August to Monday 17 August because of the weekend"},
+		"turned back by a holiday":    {calendar.Within{Of: at("2026-08-29T09:00:00"), WorkDays: easter, Convention: calendar.ModifiedFollowing}, "moved from Saturday 29 August to Friday 28 August because of the weekend and Last Monday"},
+		"closed hours, and a holiday": {calendar.Within{Of: at("2026-04-05T12:00:00"), Window: office.ClosedOnHolidays(easter)}, "moved from Sunday 5 April to Tuesday 7 April because of closed hours and Easter Monday"},
+		"late, before a holiday":      {calendar.Within{Of: at("2026-04-02T20:00:00"), Window: office.ClosedOnHolidays(easter)}, "moved from Thursday 2 April 20:00 to Tuesday 7 April 09:00 because of closed hours and Good Friday"},
+		"the third working day":       {calendar.Monthly{Day: 3, At: nine, WorkDays: c}, "third working day of DE"},
+		"the 22nd working day":        {calendar.Monthly{Day: 22, At: nine, WorkDays: c}, "22nd working day of DE"},
+		"the last working day":        {calendar.Monthly{Day: -1, At: nine, WorkDays: c}, "last working day of DE"},
+		"the 11th before the end":     {calendar.Monthly{Day: -11, At: nine, WorkDays: c}, "11th-last working day of DE"},
+		"a working day, and hours": {calendar.Within{Of: calendar.Monthly{Day: 2, At: calendar.Clock{Hour: 7}, WorkDays: c}, Window: office},
+			"second working day of DE; moved from 07:00 to 09:00 because of closed hours"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -163,20 +163,19 @@ func (r *dayOfYear) slot(year int) (Slot, error) {
 	return slot, nil
 }
 
-// lastDay returns the length of the month of a year, or of the month that stands for it.
-func (r *dayOfYear) lastDay(year int) (int, error) {
+// monthOf returns the day of the rule in its month of a year, or in the month that stands for it, and that month.
+func (r *dayOfYear) monthOf(year int) (SystemDate, SystemMonth, error) {
 	months, err := r.system.Months(year)
 	if err != nil {
-		return 0, err
+		return SystemDate{}, SystemMonth{}, err
 	}
 	at := slices.IndexFunc(months, r.in)
 	if at < 0 {
 		if at, err = r.withoutMonth(year, months); err != nil {
-			return 0, err
+			return SystemDate{}, SystemMonth{}, err
 		}
 	}
-	_, month, err := r.month(year, months, at)
-	return month.Days, err
+	return r.month(year, months, at)
 }
 
 // in reports whether a month is the one of the rule.

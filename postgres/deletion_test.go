@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -92,6 +94,29 @@ func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 		requireLeasesMatchEvents(t, pool)
 	}
 	require.Equal(t, map[string]int{"users": 1, "series": 1}, mentions(t, pool, bystander.UserID.String()))
+}
+
+// A birth by another calendar, and the one before an edit, are erased with their user.
+func TestAnImmediateDeletionErasesABirthByAnotherCalendar(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	pool := pgtest.Pool(t)
+	require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
+	scheduler := newScheduler(t, mustStore(t, pool))
+	p := ada
+	p.DateOfBirth, p.Calendar = "1986-03L-08", "lunar"
+	created, err := scheduler.CreateUser(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"users": 1}, mentions(t, pool, p.DateOfBirth))
+	born := "1989-04L-17"
+	_, err = scheduler.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{DateOfBirth: &born, Calendar: &p.Calendar})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"users": 1}, mentions(t, pool, born))
+	_, err = scheduler.DeleteUser(t.Context(), created.User.ID, atOnce)
+	require.NoError(t, err)
+	for _, text := range []string{p.DateOfBirth, born, "year:lunar"} {
+		require.Empty(t, mentions(t, pool, text), text)
+	}
 }
 
 // What was in flight with others stays in the list of its lease until those have

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -190,4 +191,43 @@ func TestSettlingReadsNoWholeTable(t *testing.T) {
 	require.NotEmpty(t, asked.sql)
 	p, text := planOf(t, tx, "", asked)
 	require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
+}
+
+// A new release of a calendar reads the events that looked at it, however many others there are.
+func TestConsultedCalendarsAreReadFromTheirIndex(t *testing.T) {
+	t.Parallel()
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
+	_, err := pool.Exec(t.Context(), owePeople, 60_000)
+	require.NoError(t, err)
+	looked := calendar.Consulted{Calendars: "DE-BY@2026-11-02", From: calendar.Date{Year: 2026, Month: 11, Day: 28}, Until: calendar.Date{Year: 2026, Month: 12, Day: 28}}
+	other := looked
+	other.Calendars = "DE-BE@2026-11-02"
+	_, err = pool.Exec(t.Context(), "ALTER TABLE almanac.queue DISABLE TRIGGER queue_guard")
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.queue SET consulted = CASE series_id % 3 WHEN 0 THEN $1 ELSE $2 END WHERE series_id % 3 < 2", looked.String(), other.String())
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.users, almanac.series, almanac.queue")
+	require.NoError(t, err)
+	for name, query := range map[string]served{
+		"the texts": {func(ctx context.Context, s *postgres.Store) error {
+			list, err := s.Consulted(ctx, almanac.TypeBirthday)
+			require.Equal(t, []calendar.Consulted{other, looked}, list)
+			return err
+		}, 30, nil, 0},
+		"a page of events": {func(ctx context.Context, s *postgres.Store) error {
+			found, err := s.FindConsulted(ctx, almanac.TypeBirthday, looked, almanac.Page{Limit: 100})
+			require.Len(t, found.Items, 100)
+			return err
+		}, 2000, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, text := explain(t, pool, received, func(s *postgres.Store) error { return query.ask(t.Context(), s) })
+
+			require.True(t, p.uses("queue_consulted"), "the index is not used:\n%s", text)
+			require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
+			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much is touched:\n%s", text)
+			require.LessOrEqual(t, p.removed(), 10, "rows are read for nothing:\n%s", text)
+		})
+	}
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,8 +35,9 @@ func TestTheTrailHasOptOuts(t *testing.T) {
 	store := mustStore(t, pool)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 	s := newScheduler(t, store)
-	letter := almanac.OptOut{Type: "LETTER", Channel: "mail"}
-	u := refusing(t, s, letter, almanac.OptOut{Type: almanac.TypeBirthday}, letter)
+	long := strings.Repeat(`"`, 200)
+	letter := almanac.OptOut{Type: "LETTER", Channel: "mail", Reason: long, Author: long}
+	u := refusing(t, s, letter, almanac.OptOut{Type: almanac.TypeBirthday, Reason: long, Author: long}, letter)
 	name := "Augusta"
 	_, err := s.UpdateUser(t.Context(), u.ID, almanac.ProfileChange{FirstName: &name})
 	require.NoError(t, err)

@@ -324,7 +324,7 @@ func (t *settling) recogniseNew(ctx context.Context, indexes []int) error {
 	}
 	find := func(wanted almanac.Event, earliest, latest time.Time) *almanac.Event {
 		i := slices.IndexFunc(stored, func(e almanac.Event) bool {
-			return e.UserID == wanted.UserID && almanac.SeriesOf(e) == almanac.SeriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey &&
+			return e.UserID == wanted.UserID && almanac.SeriesOf(e) == almanac.SeriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey && e.KeyUnit == wanted.KeyUnit &&
 				!e.CreatedAt.Before(earliest) && !e.CreatedAt.After(latest)
 		})
 		if i < 0 {

@@ -147,6 +147,25 @@ var optOutUntilEventCases = cases{
 		o.same("cancelled", len(must(o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{Timezone: &zone}))(o.kit).Cancelled), 0)
 		o.same("delivered", o.pass().Completed, 1)
 	}),
+	"OptOut/until a day whose midnight clocks skip: the first event of that day is planned, and none of the evening before": func(k *kit) {
+		beirut := must(calendar.LoadTimezone("Asia/Beirut"))(k)
+		gap, is := beirut.NextChange(k.now.Add(48 * time.Hour))
+		for is && (gap.Width() < 0 || gap.From().Clock != (calendar.Clock{})) {
+			gap, is = beirut.NextChange(gap.At)
+		}
+		k.same("midnight is skipped", is, true)
+		midnight := gap.From()
+		for at, due := range map[calendar.Clock]time.Time{{}: gap.At.UTC().Add(-gap.Width()), {Hour: 23, Minute: 30}: gap.At.UTC().Add(22*time.Hour + 30*time.Minute)} {
+			u, _ := k.create(almanactest.User(almanactest.LivingIn("Asia/Beirut")))
+			s := k.scheduler(almanac.Recurring{Type: "OFFER", Policies: calendar.Policies{Gap: calendar.GapBackward}, Rule: func(almanac.User) (calendar.Recurrence, error) {
+				return calendar.Daily{At: at}, nil
+			}})
+			planned := must(s.OptOut(k.Context(), u.ID, almanac.OptOut{Type: "OFFER", Until: midnight.Date}))(k).Added
+			k.same("planned", len(planned), 1)
+			k.same("key", planned[0].OccurrenceKey, midnight.Date.String())
+			k.same("due", planned[0].Due, due)
+		}
+	},
 	"OptOut/with an end that has passed: refused, unless it is stored or says since when": onDays(func(o *opting) {
 		o.out(offers)
 		o.is(errorOf(o.s.OptOut(o.Context(), o.user.ID, o.until(-2))), almanac.ErrInvalid)

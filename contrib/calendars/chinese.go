@@ -1,6 +1,10 @@
 package calendars
 
-import "github.com/almanac-go/almanac/calendar"
+import (
+	"time"
+
+	"github.com/almanac-go/almanac/calendar"
+)
 
 // Chinese returns the calendar of China, "chinese". It has the years 1900 to 2100: from 31 January
 // 1900 to 28 January 2101. A year has the number of the Gregorian year in which it begins.
@@ -10,7 +14,7 @@ import "github.com/almanac-go/almanac/calendar"
 // month before it, and one on the 30th of a short month on the 29th.
 func Chinese() calendar.System { return chinese }
 
-// Korean returns the calendar of Korea, "dangi", with the years and customs of [Chinese]. Its months after
+// Korean returns the calendar of Korea, "dangi", with the years and customs of [Chinese]. Its days after
 // 2050 are provisional, since no authority has published them.
 func Korean() calendar.System { return korean }
 
@@ -20,8 +24,11 @@ var chinese = newSystem(system{
 	name: chineseMonth,
 })
 
+// afterKASI is the first date that the Korea Astronomy and Space Science Institute has not published.
+var afterKASI = calendar.Date{Year: 2051, Month: time.January, Day: 1}
+
 var korean = newSystem(system{
-	info: calendar.SystemInfo{Name: "dangi", Release: koreanRelease, First: koreanFirst, Last: koreanFirst + len(koreanRows) - 1, Missing: lastDay},
+	info: calendar.SystemInfo{Name: "dangi", Release: koreanRelease, First: koreanFirst, Last: koreanFirst + len(koreanRows) - 1, Missing: lastDay, Provisional: afterKASI},
 	year: func(number int) year { return koreanRows[number-koreanFirst].year() },
 	name: chineseMonth,
 })

@@ -157,7 +157,8 @@ func byHand() map[string][]year {
 	}
 }
 
-// Each day of three years is a working day, or none, as by a second list.
+// Each day of three years is a working day, or none, as by a second list, and each day off of the list is
+// a holiday. So a window that is closed on holidays is closed on the weekends of a break, too.
 func TestDaysAreThoseOfASecondList(t *testing.T) {
 	t.Parallel()
 	lists := byHand()
@@ -180,6 +181,9 @@ func TestDaysAreThoseOfASecondList(t *testing.T) {
 				want := !slices.Contains(off, name) && (!weekend || slices.Contains(work, name))
 				if working, known := c.IsWorking(day); working != want || !known {
 					t.Errorf("%s: %s is a working day: %t, known: %t, want %t", code, day, working, known, want)
+				}
+				if _, holiday := c.Holiday(day); slices.Contains(off, name) && !holiday {
+					t.Errorf("%s: %s is no holiday", code, day) // on a weekend, IsWorking does not depend on it
 				}
 			}
 		}

@@ -149,7 +149,7 @@ func (s *series) choose(days []day) []day {
 	}
 	perDay := s.inner.len()
 	var chosen []day
-	for _, place := range s.picks(len(days) * perDay) {
+	for _, place := range s.by.setPos.picks(len(days) * perDay) {
 		d := days[place/perDay]
 		if len(chosen) == 0 || chosen[len(chosen)-1].number != d.number {
 			chosen = append(chosen, d)

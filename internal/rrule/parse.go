@@ -225,7 +225,7 @@ func (p *parser) checkTogether() {
 		p.complain("BYSETPOS needs another part whose name begins with BY")
 	}
 	if given["SKIP"] && !given["RSCALE"] {
-		p.complain("SKIP needs RSCALE=GREGORIAN")
+		p.complain("SKIP needs RSCALE, such as RSCALE=GREGORIAN")
 	}
 	if p.rule.scale != "" {
 		p.checkScale()

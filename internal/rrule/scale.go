@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const gregorian = "GREGORIAN"
@@ -11,20 +12,44 @@ const gregorian = "GREGORIAN"
 // Scaled are the parts of a rule by another calendar.
 type Scaled struct {
 	Scale      string // the calendar, in capital letters
-	Monthly    bool   // FREQ is MONTHLY, otherwise YEARLY
-	Interval   int    // in months or years
+	Frequency  string // YEARLY, MONTHLY, WEEKLY or DAILY
+	Interval   int    // in that unit
 	Months     []int  // BYMONTH, in order
 	LeapMonths []int  // its months with an L
 	MonthDays  []int  // BYMONTHDAY: those counted from the end are negative, and come last
+	WeekStart  time.Weekday
 	Skip       string // OMIT, BACKWARD or FORWARD
+	by         parts
+}
+
+// HasWeekdays reports whether the rule has a BYDAY.
+func (s *Scaled) HasWeekdays() bool { return !s.by.weekday.empty() }
+
+// HasYearDays reports whether the rule has a BYYEARDAY.
+func (s *Scaled) HasYearDays() bool { return !s.by.yearDay.empty() }
+
+// OnWeekday reports whether BYDAY has a day of weekday w that is the place-th day, from 1, of a month or
+// a year of that length.
+func (s *Scaled) OnWeekday(w time.Weekday, place, length int) bool {
+	return s.by.weekday.has(w, place, length)
+}
+
+// OnYearDay reports whether BYYEARDAY has the n-th day of a year of that length.
+func (s *Scaled) OnYearDay(n, length int) bool { return s.by.yearDay.counts(n, length) }
+
+// Picks returns the indexes that BYSETPOS selects among the given number of readings, in order. It
+// reports false if there is no BYSETPOS.
+func (s *Scaled) Picks(of int) ([]int, bool) {
+	return s.by.setPos.picks(of), !s.by.setPos.empty()
 }
 
 // Scaled returns the parts of a rule by another calendar than the Gregorian one, and reports false for
 // all other rules. [Rule.Next] has no readings of a rule by another calendar.
 func (r Rule) Scaled() (Scaled, bool) {
 	return Scaled{
-		Scale: r.scale, Monthly: r.freq == monthly, Interval: int(r.interval), Skip: skipNames[r.skip],
+		Scale: r.scale, Frequency: frequencyNames[r.freq], Interval: int(r.interval), WeekStart: r.weekStart, Skip: skipNames[r.skip],
 		Months: r.by.month.values(), LeapMonths: r.by.leapMonth.values(), MonthDays: r.by.monthDay.values(),
+		by: r.by,
 	}, r.scale != ""
 }
 
@@ -70,14 +95,21 @@ func scaleOf(text string, scales []string) string {
 	return ""
 }
 
+// scaledNames are the BY parts of a rule by another calendar.
+var scaledNames = strings.Fields("BYMONTH BYYEARDAY BYMONTHDAY BYDAY BYSETPOS")
+
 // checkScale checks a rule by another calendar.
 func (p *parser) checkScale() {
-	if freq := p.rule.freq; freq != 0 && freq != monthly && freq != yearly {
-		p.complain("FREQ=%s is not for RSCALE=%s, which has YEARLY and MONTHLY", frequencyNames[freq], p.rule.scale)
+	freq := p.rule.freq
+	if freq != 0 && freq < daily {
+		p.complain("FREQ=%s is not for RSCALE=%s, which has YEARLY, MONTHLY, WEEKLY and DAILY", frequencyNames[freq], p.rule.scale)
 	}
 	for _, name := range byNames {
-		if p.given[name] && name != "BYMONTH" && name != "BYMONTHDAY" {
-			p.complain("%s is not for RSCALE=%s, which has BYMONTH and BYMONTHDAY", name, p.rule.scale)
+		if p.given[name] && !slices.Contains(scaledNames, name) {
+			p.complain("%s is not for RSCALE=%s, which has %s", name, p.rule.scale, strings.Join(scaledNames, ", "))
 		}
+	}
+	if p.given["BYSETPOS"] && (freq == daily || freq == weekly) {
+		p.complain("BYSETPOS with RSCALE=%s is for FREQ=YEARLY and FREQ=MONTHLY", p.rule.scale)
 	}
 }

@@ -171,23 +171,6 @@ func (s *series) nextDay(number int64) (int64, bool) {
 	return 0, false
 }
 
-// picks returns the indexes that BYSETPOS selects among the given number of readings, in order
-// and without repetition. It iterates over the indexes rather than the positions: a rule can
-// list hundreds of positions, and have a single reading in each of half a million weeks.
-func (s *series) picks(of int) []int {
-	var places []int
-	for n := 1; n <= of; n++ {
-		if n > maxPosition {
-			n = max(n, of+1-maxPosition) // no position is between these
-		}
-		front, back := n <= maxPosition, of+1-n <= maxPosition
-		if front && s.by.setPos.has(n) || back && s.by.setPos.has(n-of-1) {
-			places = append(places, n-1)
-		}
-	}
-	return places
-}
-
 // emit yields the readings from the second from on, of a period or of the day d of a long
 // period that begins at begin. It uses the times that d selected. It returns whether it
 // found any reading, and whether the consumer wants more.

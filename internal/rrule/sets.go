@@ -49,7 +49,27 @@ func (s *numbers) half(n int) (*[6]uint64, int) {
 }
 
 // counts reports whether the set contains the n-th of a total, counted from either end.
-func (s *numbers) counts(n, of int) bool { return s.has(n) || s.has(n-of-1) }
+func (s *numbers) counts(n, of int) bool {
+	left := of + 1 - n // years of other calendars have up to 385 days
+	return n <= maxPosition && s.has(n) || left <= maxPosition && s.has(-left)
+}
+
+// picks returns the indexes that a BYSETPOS of these numbers selects among the given number of readings,
+// in order and without repetition. It iterates over the indexes rather than the positions: a rule can
+// list hundreds of positions, and have a single reading in each of half a million weeks.
+func (s *numbers) picks(of int) []int {
+	var places []int
+	for n := 1; n <= of; n++ {
+		if n > maxPosition {
+			n = max(n, of+1-maxPosition) // no position is between these
+		}
+		front, back := n <= maxPosition, of+1-n <= maxPosition
+		if front && s.has(n) || back && s.has(n-of-1) {
+			places = append(places, n-1)
+		}
+	}
+	return places
+}
 
 // values returns the numbers in calendar order: first the positive ones, then those that
 // count from the end, starting with the earliest (-366).

@@ -9,7 +9,7 @@ func (s *series) inShortPeriods(from int64) iter.Seq[Slot] {
 	return func(yield func(Slot) bool) {
 		var d day
 		if !s.by.setPos.empty() {
-			if d.places = s.picks(s.inner.len()); len(d.places) == 0 {
+			if d.places = s.by.setPos.picks(s.inner.len()); len(d.places) == 0 {
 				return
 			}
 		}
