@@ -23,6 +23,7 @@ type eventData struct {
 	Words    eventWords
 	Lease    *ops.Lease // that holds the event, if the numbers have it
 	Around   eventSeries
+	Looked   string // which calendars decided on the day
 	Forms    []eventForm
 	Trail    auditTrail
 }
@@ -66,7 +67,7 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	if err := r.need(Look, e.UserID); err != nil {
 		return answer{}, err
 	}
-	data := eventData{Event: e, Timeline: timelineOf(e), Why: explain(e)}
+	data := eventData{Event: e, Timeline: timelineOf(e), Why: explain(e), Looked: consultedText(e.Consulted)}
 	u, err := d.reader.User(r.Context(), e.UserID)
 	if data.Deleted = errors.Is(err, almanac.ErrNotFound); err != nil && !data.Deleted {
 		return answer{}, err
@@ -81,6 +82,7 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	if data.Around, err = d.around(r, e, data.Deleted, data.Words.Shown); err != nil {
 		return answer{}, err
 	}
+	data.Why.explainMove(data.Around.This)
 	now, err := r.clock()
 	if err != nil {
 		return answer{}, err

@@ -15,14 +15,17 @@ import (
 
 // eventInstant explains how the instant of an event was found.
 type eventInstant struct {
-	Problem  string            // why this program cannot explain it; "" if it can
-	Asked    calendar.WallTime // the wall time that the event asks for
-	Chosen   calendar.WallTime // the wall time that clocks show at the instant
-	Reason   string            // in words
-	Reading  calendar.Reading  // how often clocks show the wall time
-	Differs  time.Time         // the instant by the rules of this program, if it is another one
-	Policies []eventPolicy     // what each policy would give
-	Drawing  *clockDrawing     // nil in an unknown zone
+	Problem   string            // why this program cannot explain it; "" if it can
+	Nominal   string            // the wall time of the occurrence before it was moved; "" if it was not
+	Scheduled bool              // the occurrence is the host's own, not of a rule
+	Move      string            // why the rule gives the day and the time; "" if it is not known, or they are as the rule names them
+	Asked     calendar.WallTime // the wall time that the event asks for
+	Chosen    calendar.WallTime // the wall time that clocks show at the instant
+	Reason    string            // in words
+	Reading   calendar.Reading  // how often clocks show the wall time
+	Differs   time.Time         // the instant by the rules of this program, if it is another one
+	Policies  []eventPolicy     // what each policy would give
+	Drawing   *clockDrawing     // nil in an unknown zone
 }
 
 // eventPolicy is what one policy would give.
@@ -53,7 +56,10 @@ var policyMeanings = []struct {
 func explain(e almanac.Event) eventInstant {
 	z := calendar.StoredTimezone(e.Zone)
 	chose := e.Policies.WithDefaults()
-	x := eventInstant{Asked: e.Wall}
+	x := eventInstant{Asked: e.Wall, Scheduled: e.Origin.Kind == almanac.OriginScheduled}
+	if e.Nominal != (calendar.WallTime{}) {
+		x.Nominal = e.Nominal.String()
+	}
 	var unknown *calendar.InvalidTimezoneError
 	r, err := z.Resolve(e.Wall, e.Policies)
 	if errors.As(err, &unknown) {
@@ -81,6 +87,33 @@ func explain(e almanac.Event) eventInstant {
 		x.Policies = append(x.Policies, policyOf(z, e.Wall, p, row))
 	}
 	return x
+}
+
+// explainMove adds why the rule gives the day and the time of an event, by its occurrence in a preview. The page says
+// elsewhere how clocks show the wall time, and whether it is provisional.
+func (x *eventInstant) explainMove(o *almanac.Occurrence) {
+	if o == nil || o.Move == (calendar.Move{}) && o.DayReason == "" && o.Named == (calendar.Date{}) && o.Announces == (calendar.WallTime{}) {
+		return
+	}
+	move := o.Occurrence
+	move.Resolution, move.Consulted = calendar.Resolution{Reading: calendar.ShownOnce}, calendar.Consulted{}
+	x.Move = move.Reason()
+}
+
+// consultedText says which calendars decided on the day of an event.
+func consultedText(c calendar.Consulted) string {
+	if c.Calendars == "" {
+		return ""
+	}
+	var names []string
+	for name, release := range c.Releases() {
+		names = append(names, strings.TrimSuffix(name+", release "+release, ", release "))
+	}
+	text := fmt.Sprintf("%s: from %s to %s", strings.Join(names, "; "), c.From, c.Until)
+	if c.Provisional {
+		text += "; provisional, because not all holidays are known yet"
+	}
+	return text
 }
 
 // policyOf completes the row of a policy.
@@ -116,7 +149,8 @@ const (
 
 // eventSeries has the occurrences before and after an event in its series.
 type eventSeries struct {
-	Alone        bool // the event has a series of its own
+	Alone        bool                // the event has a series of its own
+	This         *almanac.Occurrence // of the event itself, if the rule still gives it
 	Previous     *almanac.Event
 	PreviousNote string // why there is none
 	Next         *almanac.Occurrence
@@ -152,9 +186,15 @@ func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s 
 	ahead, err := d.scheduler.Preview(r.Context(), e.UserID, e.Type, previewed)
 	this := almanac.UsedKeys{e.Uses(almanac.User{Timezone: calendar.StoredTimezone(e.Zone)}, e.Due)}
 	for _, o := range ahead.Ahead {
-		if o.Series == e.Series && !this.Has(o.Occurrence) {
+		if o.Series != e.Series {
+			continue
+		}
+		if !this.Has(o.Occurrence) {
 			s.Next = &o
 			return s, nil
+		}
+		if e.Status == almanac.Pending && o.Key == e.OccurrenceKey && o.Unit == e.KeyUnit && o.Wall == e.Wall && o.Zone.String() == e.Zone {
+			s.This = &o
 		}
 	}
 	if s.NextNote = "No occurrence follows: the series ends, or the user has opted out."; err != nil {

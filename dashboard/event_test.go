@@ -89,6 +89,51 @@ func TestAnEventAtAnOrdinaryTimeIsExplained(t *testing.T) {
 	require.Contains(t, body, "The drawing as a table")
 }
 
+func TestAnEventSaysWhyItsDayWasChosen(t *testing.T) {
+	t.Parallel()
+	repository := almanactest.NewRepository(func() time.Time { return time.Date(2026, time.March, 20, 12, 0, 0, 0, time.UTC) })
+	h := rents(t, repository, "2026-02-01\nuntil 2026-03-31")
+	moved := rents(t, repository, "2026-02-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
+	e := moved.createUser(t, ada()).Events[0]
+	_, body := moved.get(t, "/events/"+e.ID.String())
+	requireRelative(t, body)
+	require.Contains(t, body, "The rule names <strong>2026-04-03T09:00:00</strong>.")
+	require.Contains(t, body, "Why this day and time: <strong>moved from Friday 3 April to Monday 6 April because of Good Friday</strong>.")
+	require.Contains(t, body, "asks for <strong>2026-04-06T09:00:00</strong>")
+	require.Contains(t, body, "<dt>Calendars</dt><dd>LAND, release 2026-02-01: from 2026-03-20 to 2026-04-06</dd>")
+	_, body = h.get(t, "/events/"+e.ID.String())
+	require.Contains(t, body, "The rule names <strong>2026-04-03T09:00:00</strong>.")
+	require.NotContains(t, body, "Why this day", "this program has another occurrence")
+
+	e = h.createUser(t, ada()).Events[0]
+	_, body = h.get(t, "/events/"+e.ID.String())
+	require.NotContains(t, body, "The rule names")
+	require.NotContains(t, body, "Why this day", "nothing moved it")
+	require.Contains(t, body, "to 2026-04-03; provisional, because not all holidays are known yet</dd>")
+	require.Contains(t, newHost(t).show(t, almanactest.User(), func(e *almanac.Event, _ time.Time) {
+		e.Nominal, e.Origin.Kind = e.Wall, almanac.OriginScheduled
+		e.Nominal.Date = e.Nominal.Date.AddDays(-1)
+	}), "It was scheduled for <strong>")
+	require.NotContains(t, newHost(t).show(t, almanactest.User()), "<dt>Calendars</dt>")
+}
+
+// How clocks show the wall time, and that it is provisional, the page says elsewhere.
+func TestWhyADayWasChosenIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-02-01\nuntil 2026-03-01")
+	require.NoError(t, err)
+	early := calendar.Clock{Hour: 1, Minute: 30}
+	rule := calendar.Offset{Of: calendar.Within{Of: calendar.Monthly{Day: 30, At: early}, WorkDays: days}, Days: -1, At: early}
+	o, err := calendar.Next(rule, calendar.StoredTimezone("Europe/London"), calendar.Policies{}, time.Date(2026, time.March, 20, 0, 0, 0, 0, time.UTC))
+	require.NoError(t, err)
+	require.Contains(t, o.Reason(), "clocks skip")
+	require.Contains(t, o.Reason(), "provisional")
+	var x eventInstant
+	x.explainMove(&almanac.Occurrence{Occurrence: o})
+	require.Equal(t, "1 day before 30 March", x.Move)
+	require.Contains(t, o.Reason(), "clocks skip", "the occurrence stays as it is")
+}
+
 func TestAnEventInAnUnknownZoneIsShown(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,11 +21,16 @@ type reconcileData struct {
 	Asked bool // whether there is a result
 	Done  bool // whether the changes are stored
 	Rows  []reconcileRow
+	// Calendars are the calendars of which this program has a newer release than the events.
+	Calendars []almanac.CalendarReport
 	// Moving and Leaving are how many events move, and how many keep an instant that the
 	// rules do not give.
 	Moving, Leaving int
-	Outdated        []string
-	Stopped         string // why not everything was moved and stored; "" if all was
+	// Removing and Adding are how many events a release of a calendar removes and adds.
+	Removing, Adding int
+	Outdated         []string
+	Older            []string // the calendars of which the database follows a newer release
+	Stopped          string   // why not everything was moved and stored; "" if all was
 }
 
 // reconcileRow is the report of a zone.
@@ -72,7 +79,7 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 		}
 		if err != nil {
 			err = unfinished(err, confirmed)
-			if len(result.Zones) == 0 {
+			if len(result.Zones)+len(result.Calendars) == 0 {
 				return answer{}, err
 			}
 			data.Stopped = d.stopped(r, err)
@@ -80,7 +87,7 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 		data.Asked, data.Done = true, confirmed
 		data.add(result)
 	}
-	return answer{title: "Reconcile zones", template: "reconcile", data: data}, nil
+	return answer{title: "Reconcile zones and calendars", template: "reconcile", data: data}, nil
 }
 
 // unfinished says what happened if there was too little time.
@@ -96,7 +103,7 @@ func unfinished(err error, confirmed bool) error {
 
 // add takes over a result.
 func (c *reconcileData) add(result almanac.ReconcileResult) {
-	c.Outdated = result.Outdated
+	c.Outdated, c.Calendars, c.Older = result.Outdated, result.Calendars, result.OutdatedCalendars
 	for _, report := range result.Zones {
 		row := reconcileRow{report, slices.Contains(result.Outdated, report.Zone)}
 		if c.Leaving += report.Left; !row.Stays {
@@ -104,8 +111,45 @@ func (c *reconcileData) add(result almanac.ReconcileResult) {
 		}
 		c.Rows = append(c.Rows, row)
 	}
+	for _, report := range result.Calendars {
+		c.Moving += report.Moved
+		c.Removing += report.Removed
+		c.Adding += report.Added
+	}
 }
 
-// MovingText and OutdatedText are numbers in words.
-func (c reconcileData) MovingText() string   { return countText(c.Moving, "event") }
+// ChangesText says what happens to how many events, such as "1 event would move, 2 events would be removed".
+func (c reconcileData) ChangesText() string {
+	verbs := [...]string{" would move", " would be removed", " would be added"}
+	if c.Done {
+		verbs = [...]string{" moved", " removed", " added"}
+	}
+	var parts []string
+	for i, n := range []int{c.Moving, c.Removing, c.Adding} {
+		if n > 0 {
+			parts = append(parts, countText(n, "event")+verbs[i])
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "0 events"+verbs[0])
+}
+
+// ButtonText says what confirming does, such as "Remove 2 events and store the rules and calendars".
+func (c reconcileData) ButtonText() string {
+	var parts []string
+	for _, part := range []struct {
+		verb string
+		n    int
+	}{{"move ", c.Moving}, {"remove ", c.Removing}, {"add ", c.Adding}} {
+		if part.n > 0 {
+			parts = append(parts, part.verb+countText(part.n, "event"))
+		}
+	}
+	text := "store the rules and calendars"
+	if len(parts) > 0 {
+		text = strings.Join(parts, ", ") + " and " + text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// OutdatedText is a number in words.
 func (c reconcileData) OutdatedText() string { return countText(len(c.Outdated), "zone") }

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // misplaced stores an event that is an hour later than its wall time.
@@ -158,6 +160,109 @@ func TestReconcilingShowsWhatMovedBesideItsError(t *testing.T) {
 		_, body = h.post(t, "/zones/reconcile", nil)
 		require.Contains(t, body, "999 events would move, and not everything was looked at. Nothing has changed. ")
 	}
+}
+
+// rents is a dashboard of a program whose events are on the 3rd, or on the next day that is a working day.
+func rents(t *testing.T, repository *almanactest.Repository, release string) host {
+	t.Helper()
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease " + release)
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(almanac.Recurring{
+		Execution: almanac.Execution{WorkCalendars: []*calendar.WorkCalendar{days}}, Type: "RENT",
+		Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Within{Of: calendar.Monthly{Day: 3, At: calendar.Clock{Hour: 9}}, WorkDays: days}, nil
+		},
+	})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)),
+		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil)))
+	require.NoError(t, err)
+	h, err := New(scheduler, repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	return host{h, repository, scheduler}
+}
+
+func TestReconcilingShowsCalendars(t *testing.T) {
+	t.Parallel()
+	repository := almanactest.NewRepository(func() time.Time { return time.Date(2026, time.March, 20, 12, 0, 0, 0, time.UTC) })
+	older := rents(t, repository, "2026-01-01\nuntil 2027-12-31")
+	_, err := older.scheduler.Reconcile(t.Context(), almanac.ReconcileOptions{})
+	require.NoError(t, err)
+	e := older.createUser(t, ada()).Events[0]
+	require.Equal(t, "2026-04-03T09:00:00", e.Wall.String())
+	newer := rents(t, repository, "2026-02-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
+
+	status, body := newer.post(t, "/zones/reconcile", nil)
+	require.Equal(t, http.StatusOK, status)
+	requireSound(t, "/zones/reconcile", body)
+	require.Contains(t, body, "<h1>Reconcile zones and calendars</h1>")
+	require.Contains(t, body, "1 event would move. Nothing has changed yet.")
+	require.Regexp(t, `LAND</th><td>2026-02-01</td><td class="num">1</td><td class="num">1</td><td class="num">0</td><td class="num">0</td><td class="num">0</td>`, body)
+	require.NotContains(t, body, "No pending event needs a check")
+	require.Equal(t, e.Due, newer.dueOf(t, e))
+	_, body = newer.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}})
+	require.Contains(t, body, "1 event moved.")
+	require.Contains(t, body, "LAND")
+	require.Equal(t, e.Due.AddDate(0, 0, 3), newer.dueOf(t, e))
+	_, body = newer.post(t, "/zones/reconcile", nil)
+	require.NotContains(t, body, "LAND", "again, nothing is left to do")
+	_, body = older.post(t, "/zones/reconcile", nil)
+	require.Contains(t, body, "This program has older releases than the database follows of LAND. Events planned by the newer releases stay as they are.")
+}
+
+// What was done about calendars is shown beside an error, too.
+func TestReconcilingShowsCalendarsBesideAnError(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	var err error
+	h.Handler, err = New(stoppedByACalendar{h.scheduler}, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	status, body := h.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}})
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "999 events moved, but not everything could be moved and stored. ")
+	require.Contains(t, body, "LAND")
+	require.NotContains(t, body, "No pending event needs a check")
+}
+
+// reconciled is a scheduler whose reconciling has a given result.
+type reconciled struct {
+	almanac.Scheduler
+	report almanac.CalendarReport
+}
+
+func (r reconciled) Reconcile(context.Context, almanac.ReconcileOptions) (almanac.ReconcileResult, error) {
+	return almanac.ReconcileResult{Calendars: []almanac.CalendarReport{r.report}}, nil
+}
+
+func TestReconcilingNamesWhatIsRemovedAndAdded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		report              almanac.CalendarReport
+		would, button, done string
+	}{
+		{almanac.CalendarReport{Removed: 2}, "<p>2 events would be removed. Nothing", ">Remove 2 events and store the rules and calendars<", "<p>2 events removed. The database"},
+		{almanac.CalendarReport{Moved: 1, Removed: 2, Added: 1}, "<p>1 event would move, 2 events would be removed, 1 event would be added. Nothing",
+			">Move 1 event, remove 2 events, add 1 event and store the rules and calendars<", "<p>1 event moved, 2 events removed, 1 event added. The database"},
+		{almanac.CalendarReport{}, "<p>0 events would move. Nothing", ">Store the rules and calendars<", "<p>0 events moved. The database"},
+	} {
+		h := newHost(t)
+		tt.report.Name = "LAND"
+		var err error
+		h.Handler, err = New(reconciled{h.scheduler, tt.report}, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		_, body := h.post(t, "/zones/reconcile", nil)
+		require.Contains(t, body, tt.would)
+		require.Contains(t, body, tt.button)
+		_, body = h.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}})
+		require.Contains(t, body, tt.done)
+	}
+}
+
+// stoppedByACalendar moves events by a calendar, and no others.
+type stoppedByACalendar struct{ almanac.Scheduler }
+
+func (stoppedByACalendar) Reconcile(context.Context, almanac.ReconcileOptions) (almanac.ReconcileResult, error) {
+	return almanac.ReconcileResult{Calendars: []almanac.CalendarReport{{Name: "LAND", Checked: 1000, Moved: 999}}}, sqlError("23514")
 }
 
 func TestReconcilingSaysWhenTimeIsUp(t *testing.T) {

@@ -169,17 +169,20 @@ func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewRes
 	return d.scheduler.PreviewUser(ctx, edited, c.of, previewed)
 }
 
-// compare sets what moves. An occurrence keeps its key when a change moves it.
+// compare sets what moves. An occurrence keeps its key when a change moves it. Keys of two units name two occurrences.
 func (p *userPreview) compare(is, would []almanac.Occurrence) {
-	type key struct{ series, key string }
+	type key struct {
+		series, key string
+		unit        calendar.Unit
+	}
 	later := make(map[key]almanac.Occurrence)
 	for _, o := range would {
-		later[key{o.Series, o.Key}] = o
+		later[key{o.Series, o.Key, o.Unit}] = o
 	}
 	for _, o := range is {
 		move := userMove{Key: o.Key, Series: o.Series, Is: instantOf(o.Resolution.Instant, o.Zone.String())}
-		other, found := later[key{o.Series, o.Key}]
-		delete(later, key{o.Series, o.Key})
+		other, found := later[key{o.Series, o.Key, o.Unit}]
+		delete(later, key{o.Series, o.Key, o.Unit})
 		if move.Text = "is not among the next " + number(previewed); found {
 			move.by(p.Form, other)
 		}
@@ -189,7 +192,7 @@ func (p *userPreview) compare(is, would []almanac.Occurrence) {
 		p.Moves = append(p.Moves, move)
 	}
 	for _, o := range would {
-		if _, left := later[key{o.Series, o.Key}]; left {
+		if _, left := later[key{o.Series, o.Key, o.Unit}]; left {
 			move := userMove{Key: o.Key, Series: o.Series}
 			move.by(p.Form, o)
 			p.Moves = append(p.Moves, move)

@@ -172,3 +172,17 @@ func TestWhatIfSaysWhatIsWrong(t *testing.T) {
 	status, _ = h.whatIf(t, u, "type", hostile, "zone", hostile)
 	require.Equal(t, http.StatusBadRequest, status)
 }
+
+func TestAComparisonTellsKeysOfTwoUnitsApart(t *testing.T) {
+	t.Parallel()
+	at := func(unit calendar.Unit, day int) almanac.Occurrence {
+		o := almanac.Occurrence{Occurrence: calendar.Occurrence{Key: "5787", Unit: unit, Zone: calendar.StoredTimezone("UTC")}}
+		o.Wall.Date = calendar.Date{Year: 2027, Month: time.March, Day: day}
+		o.Resolution.Instant = o.Wall.Labelled()
+		return o
+	}
+	var p userPreview
+	p.compare([]almanac.Occurrence{at("year:hebrew", 1)}, []almanac.Occurrence{at("year:other", 2)})
+	require.Len(t, p.Moves, 2)
+	require.Equal(t, "is new", p.Moves[1].Text)
+}

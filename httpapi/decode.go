@@ -23,7 +23,8 @@ const maxBody = 256 << 10
 // decodeProfile reads the fields of a profile from the request's body and adds complaints
 // about them to bad. When the body as a whole is unusable, it adds that complaint and
 // returns false. It ignores the Content-Type, because curl sends that of a form by default.
-func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c almanac.ProfileChange, ok bool) {
+// Only the body of a change can have the source of the zone; source is nil for a new user.
+func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttributes, source *almanac.ZoneSource) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
@@ -57,12 +58,32 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 			if !take(&c, m.value) {
 				bad.add(m.name, "must be an object")
 			}
+		case m.name == "zoneSource" && source != nil:
+			takeZoneSource(source)(m, bad)
 		default:
 			bad.add(clip(m.name), "is not a known field")
 		}
 		seen[m.name] = true
 	}
+	if seen["zoneSource"] && source != nil && !seen["timezone"] {
+		bad.add("zoneSource", "needs the timezone")
+	}
 	return c, true
+}
+
+// takeZoneSource takes where the zone of a user comes from, as answers say it.
+func takeZoneSource(into *almanac.ZoneSource) taker {
+	return func(m member, bad *complaints) {
+		text := textOf(m, bad)
+		if text == nil {
+			return
+		}
+		switch *into = almanac.ZoneSource(*text); *into {
+		case almanac.ZoneDeclared, almanac.ZoneGuessed, almanac.ZoneDefault:
+		default:
+			bad.add(m.name, "is not one of declared, guessed, default")
+		}
+	}
 }
 
 // takeAttributes puts attributes into a change. It returns false when they have the wrong form.

@@ -23,7 +23,11 @@
 // user has none, null or "" in a request means none, and a date of birth may lack its year
 // (--03-15). nextBirthdayEvent is null for a user without a date of birth. Under
 // [WithOptionalTimezone] the timezone is optional, too. The zoneSource of a user is declared if a
-// request gave the timezone, else guessed or default. Null or "" in a change withdraws it.
+// request gave the timezone, else guessed or default. Null or "" in a change withdraws it. A change may
+// have the zoneSource beside the timezone. If the user has both, and the zone is guessed or default, it
+// stays so: a client can store back what it has read. Otherwise the zoneSource has no effect. Send If-Match with
+// such a change: if the zone was guessed anew after the client read it, a change without If-Match declares the
+// zone that the client read.
 //
 // A date of birth may be by another calendar, which the member calendar names: "hebrew" with
 // 5774-05L-08, with an L behind the number of a leap month. It is stored as given. The program knows the

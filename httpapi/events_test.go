@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 func TestEventsComeInPages(t *testing.T) {
@@ -40,6 +44,29 @@ func TestEventsComeInPages(t *testing.T) {
 
 	require.Equal(t, want, got)
 	require.Equal(t, 3, pages)
+}
+
+// An event says which calendars its rule has looked up, if it has.
+func TestEventsSayWhatWasConsulted(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, event := s.create(grace)
+	require.NotContains(t, event, "consulted")
+	u := almanactest.User()
+	e := almanactest.Event(today.AddDate(0, 1, 0), almanactest.For(u))
+	var err error
+	e.Consulted, err = calendar.ParseConsulted("DE-BY@2026-11-02,system:hebrew@2026-11-28 2026-11-28 2026-12-28 provisional")
+	require.NoError(t, err)
+	created, err := s.repository.CreateUsers(t.Context(), []almanac.UserWithEvents{{User: u, Events: []almanac.Event{e}}})
+	require.NoError(t, err)
+	require.NoError(t, created[0].Err)
+	want := map[string]any{
+		"calendars": []any{map[string]any{"name": "DE-BY", "release": "2026-11-02"}, map[string]any{"name": "system:hebrew", "release": "2026-11-28"}},
+		"from":      "2026-11-28", "until": "2026-12-28", "provisional": true,
+	}
+	for _, of := range []*site{s, s.administration()} {
+		require.Equal(t, want, of.object(of.send("GET", "/events/"+e.ID.String(), ""))["event"].(map[string]any)["consulted"])
+	}
 }
 
 func TestAnEmptyListIsAnEmptyArray(t *testing.T) {

@@ -126,6 +126,7 @@ type occurrence struct {
 	Origin        almanac.OriginKind `json:"origin,omitempty"`      // empty for a planned event
 	OriginEvent   *uuid.UUID         `json:"originEvent,omitempty"` // the event that it follows or repeats
 	Forced        bool               `json:"forced,omitempty"`      // delivered whatever its user refuses
+	Consulted     *consulted         `json:"consulted,omitempty"`   // the calendars that its rule looked up
 }
 
 // target is the time of an event.
@@ -146,6 +147,31 @@ func targetOf(o calendar.Occurrence, due time.Time, zone string) target {
 	return t
 }
 
+// consulted says which calendars the rule of an event looked up.
+type consulted struct {
+	Calendars   []calendarRelease `json:"calendars"`
+	From        string            `json:"from"` // dates
+	Until       string            `json:"until"`
+	Provisional bool              `json:"provisional"`
+}
+
+type calendarRelease struct {
+	Name    string `json:"name"`
+	Release string `json:"release"`
+}
+
+// consultedOf returns nil if no calendar was looked up.
+func consultedOf(c calendar.Consulted) *consulted {
+	if c.Calendars == "" {
+		return nil
+	}
+	looked := consulted{From: c.From.String(), Until: c.Until.String(), Provisional: c.Provisional}
+	for name, release := range c.Releases() {
+		looked.Calendars = append(looked.Calendars, calendarRelease{name, release})
+	}
+	return &looked
+}
+
 // execution is the state of an event's execution so far.
 type execution struct {
 	ExecutedAt    *instant `json:"executedAt"`
@@ -162,7 +188,7 @@ func eventOf(e almanac.Event) event {
 		ID:              e.ID,
 		UserID:          e.UserID,
 		EventType:       e.Type,
-		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from, e.Origin.Forced},
+		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from, e.Origin.Forced, consultedOf(e.Consulted)},
 		Status:          string(e.Status),
 		target:          targetOf(e.Occurrence().Occurrence, e.Due, e.Zone),
 		execution:       executionOf(e),

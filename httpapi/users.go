@@ -19,7 +19,7 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	var bad complaints
 	queryOf(r, &bad)
 	key := keyOf(r, &bad)
-	change, ok := a.decodeProfile(r, &bad, replaceAttributes)
+	change, ok := a.decodeProfile(r, &bad, replaceAttributes, nil)
 	if !ok {
 		return reply{}, bad.problem()
 	}
@@ -165,7 +165,8 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	var bad complaints
 	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
 	queryOf(r, &bad)
-	change, ok := a.decodeProfile(r, &bad, take)
+	var source almanac.ZoneSource
+	change, ok := a.decodeProfile(r, &bad, take, &source)
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}
@@ -173,7 +174,23 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}
+	if err := a.keepGuess(r.Context(), id, source, &change); err != nil {
+		return reply{}, err
+	}
 	return a.changed(r, id, conditions, change)
+}
+
+// keepGuess removes the zone from a change that gives back the zone and its source as the user has them, if
+// that zone is no declared one. Otherwise a client that stores what it has read would declare a guess.
+func (a *api) keepGuess(ctx context.Context, id uuid.UUID, source almanac.ZoneSource, c *almanac.ProfileChange) error {
+	if source != almanac.ZoneGuessed && source != almanac.ZoneDefault {
+		return nil
+	}
+	u, err := a.reader.User(ctx, id)
+	if err == nil && u.ZoneSource == source && u.Timezone.String() == *c.Timezone {
+		c.Timezone = nil
+	}
+	return err
 }
 
 // changed stores a change without faults, if its conditions hold, and returns the answer.

@@ -146,6 +146,42 @@ func TestUsersWithoutAZone(t *testing.T) {
 		s.complaints(s.send("POST", "/user", `{"firstName":"A","lastName":"B","timezone":"UTC+5"}`)))
 }
 
+// A client can store back the zone that it has read, and it stays a guess.
+func TestAGuessThatIsGivenBackIsNotDeclared(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithOptionalTimezone())
+	zone := func(a answer) string {
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		u := s.object(a)["user"].(map[string]any)
+		return u["timezone"].(string) + " " + u["zoneSource"].(string)
+	}
+	for locale, is := range map[string]string{"": "Etc/UTC default", "de-AT": "Europe/Vienna guessed"} {
+		a := s.send("POST", "/user", `{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","locale":"`+locale+`"}`)
+		require.Equal(t, http.StatusCreated, a.status, a.body)
+		path := a.header.Get("Location")
+		name, source, _ := strings.Cut(is, " ")
+		same := `{"timezone":"` + name + `","zoneSource":"` + source + `"}`
+		require.Equal(t, is, zone(s.send("PUT", path, same)))
+		require.Equal(t, is, zone(s.patch(path, same)))
+		require.Equal(t, is, zone(s.send("PUT", path, strings.Replace(same, "{", `{"firstName":"Augusta",`, 1))))
+		require.Equal(t, "Europe/Paris declared", zone(s.send("PUT", path, `{"timezone":"Europe/Paris","zoneSource":"`+source+`"}`)), "another zone")
+		require.Equal(t, "Europe/Paris declared", zone(s.send("PUT", path, `{"timezone":"Europe/Paris","zoneSource":"`+source+`"}`)), "another source")
+		require.Equal(t, is, zone(s.send("PUT", path, `{"timezone":null}`)))
+		require.Equal(t, name+" declared", zone(s.send("PUT", path, `{"timezone":"`+name+`","zoneSource":"declared"}`)))
+		for body, want := range map[string]map[string]string{
+			`{"zoneSource":"guessed"}`:                    {"zoneSource": "needs the timezone"},
+			`{"timezone":"UTC","zoneSource":"known"}`:     {"zoneSource": "is not one of declared, guessed, default"},
+			`{"timezone":"UTC+5","zoneSource":"default"}`: {"timezone": "is not a known time zone"},
+			`{"timezone":"UTC","zoneSource":null}`:        {"zoneSource": "must be a string"},
+		} {
+			require.Equal(t, want, s.complaints(s.send("PUT", path, body)), body)
+		}
+	}
+	require.Equal(t, map[string]string{"zoneSource": "is not a known field"},
+		s.complaints(s.send("POST", "/user", `{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","zoneSource":"guessed"}`)))
+	require.Equal(t, http.StatusNotFound, s.send("PUT", "/user/018f6a2b-7c1d-7e3f-8a4b-5c6d7e8f9a0b", `{"timezone":"UTC","zoneSource":"guessed"}`).status)
+}
+
 // Without the option the API refuses what the scheduler would accept.
 func TestTheAPIRequiresNamesAndADateOfBirthByDefault(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,9 @@
 // [almanac.Scheduler].Preview). Types that the user has opted out of are left out. Of an event
 // and its requeued repeat, the calendar has the repeat.
 //
-//	UID            made of user, type, series and occurrence key (RFC 9562, version 5); so it
-//	               stays when the user moves, and when a previewed occurrence is stored
+//	UID            made of user, type, series, occurrence key and the key's calendar, if it is not the
+//	               Gregorian one (RFC 9562, version 5); so it stays when the user moves, and when a
+//	               previewed occurrence is stored
 //	SEQUENCE       made of the versions of user and event; it never decreases for a UID
 //	DTSTART        the instant, in UTC; without an end, since a delivery takes no time
 //	DTSTAMP        the last change of the event, or of the user if the event is not stored

@@ -75,6 +75,26 @@ func TestCalendarHasBothDates(t *testing.T) {
 	}
 }
 
+// Years of two calendars can be the same text, and both are in the feed after a change of the calendar.
+func TestUIDsOfTwoCalendarsDiffer(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, calendar.RegisterSystems(calendartest.Lunar{}))
+	s := newStage(t, almanac.Birthday{})
+	created, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Levi", DateOfBirth: "1990-01-08", Calendar: "lunar", Timezone: "UTC"})
+	require.NoError(t, err)
+	lunar := created.Events[0]
+	s.pass(t, 40*24*time.Hour) // the birthday on 2027-02-10 is delivered
+	born, by := "1990-02-10", ""
+	changed, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{DateOfBirth: &born, Calendar: &by})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2028", "2028"}, []string{lunar.OccurrenceKey, changed.Added[0].OccurrenceKey})
+
+	uids := column(entries(t, s.feed(t, icalendar.Settings{Ahead: 2}), created.User.ID), "UID")
+	require.Len(t, uids, 3)
+	require.NotContains(t, uids[1:], uids[0])
+	require.Equal(t, uuid.NewSHA1(created.User.ID, []byte("BIRTHDAY\x00\x00\x002028")).String(), uids[1], "those of the Gregorian calendar stay as they were")
+}
+
 // A calendar is of one user, whatever else is stored.
 func TestCalendarHasNoEventOfOtherUsers(t *testing.T) {
 	t.Parallel()

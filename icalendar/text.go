@@ -61,11 +61,15 @@ var noEvents = []string{
 }
 
 // uid returns the UID of an occurrence, which depends on its nominal identity only. No part
-// contains a zero byte, so the parts cannot be confused.
+// contains a zero byte, so the parts cannot be confused. Keys of two calendars can be the same text, so the
+// name of a calendar is a part, unless it is the Gregorian one.
 func uid(e almanac.Event) string {
 	one := almanac.SeriesOf(e)
-	name := strings.Join([]string{one.Type, one.Name, one.Detached, e.OccurrenceKey}, "\x00")
-	return uuid.NewSHA1(e.UserID, []byte(name)).String()
+	parts := []string{one.Type, one.Name, one.Detached, e.OccurrenceKey}
+	if by := e.KeyUnit.System(); by != "" {
+		parts = append(parts, by)
+	}
+	return uuid.NewSHA1(e.UserID, []byte(strings.Join(parts, "\x00"))).String()
 }
 
 const (

@@ -27,7 +27,7 @@ type lookedPast struct {
 }
 
 // calendars looks for events that are due soon and have looked past the end of a work calendar, and for
-// calendars that no program names.
+// calendars that no program has stored.
 func (p *patient) calendars(ctx context.Context) ([]finding, error) {
 	stored, err := p.storedCalendars(ctx)
 	if err != nil {
@@ -45,8 +45,11 @@ func (p *patient) calendars(ctx context.Context) ([]finding, error) {
 			if of.provisional {
 				bad = warns
 			}
-			findings = append(findings, finding{Severity: bad, Text: fmt.Sprintf("%s looked up %s, which no program has named", counted(of.events, "event"), name),
-				Advice: "name it in Execution of its handler, so that a new release plans the events again"})
+			named, advice := "named", "name it in Execution of its handler, so that a new release plans the events again"
+			if strings.HasPrefix(name, "system:") {
+				named, advice = "registered", "register it in the programs that run, so that a new release plans the events again"
+			}
+			findings = append(findings, finding{Severity: bad, Text: fmt.Sprintf("%s looked up %s, which no program has %s", counted(of.events, "event"), name, named), Advice: advice})
 			continue
 		}
 		findings = append(findings, finding{Severity: warns,

@@ -354,10 +354,12 @@ func TestEventsThatLookedPastTheEndOfACalendar(t *testing.T) {
 	waits(50, "DE-BY@2026-01-01 "+day(1)+" "+day(50)+" provisional")
 	waits(40, "DE-BY@2026-01-01,XX@2026-01-01 "+day(1)+" "+day(40)+" provisional")
 	waits(30, "DE-BY@2026-01-01,YY@2026-01-01 "+day(1)+" "+day(45)) // it looked that far ahead in YY alone
-	require.Len(t, look(), 3)
+	waits(30, "system:hebrew@2026-01-01 "+day(1)+" "+day(45))
+	require.Len(t, look(), 4)
 	require.Regexp(t, "^warning: 2 events looked past the end of DE-BY, "+day(30)+", in release 2026-01-01; the first is due at "+day(40), look()[0])
 	require.Equal(t, "warning: 1 event looked up XX, which no program has named", look()[1], "it may have looked past its end")
 	require.Equal(t, "note: 1 event looked up YY, which no program has named", look()[2])
+	require.Equal(t, "note: 1 event looked up system:hebrew, which no program has registered", look()[3])
 }
 
 // An import plans events, but compares no rules: no finding may say that nothing is planned.

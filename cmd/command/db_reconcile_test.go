@@ -2,7 +2,10 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -102,6 +105,40 @@ would move 2 events in 1 zone
 		{"zone": "Asia/Beirut", "version": "2026b", "checked": 2, "moved": 0, "left": 0, "smallestSeconds": 0, "largestSeconds": 0}
 	]}`, r.reconcile("--zoneinfo", r.dirB, "--dry-run", "--json"))
 	require.Equal(t, after, r.offsets())
+}
+
+// What was done about calendars is reported beside an error, although no zone has events to check.
+func TestCalendarsAreReportedBesideAnError(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	program := func(land, mark string) Host {
+		t.Helper()
+		rent := func(eventType, days string) almanac.EventHandler {
+			c, err := calendar.ParseWorkCalendar(days)
+			require.NoError(t, err)
+			return almanac.Recurring{
+				Execution: almanac.Execution{WorkCalendars: []*calendar.WorkCalendar{c}}, Type: eventType,
+				Rule: func(almanac.User) (calendar.Recurrence, error) {
+					return calendar.Within{Of: calendar.Yearly{Month: 1, Day: 3, At: calendar.Clock{Hour: 9}}, WorkDays: c}, nil
+				},
+			}
+		}
+		return hostOf(t, rent("RENT", "name LAND\nweek Mo-Su\nuntil 2999-12-31\n"+land), rent("TAX", "name MARK\nweek Mo-Su\nuntil 2999-12-31\n"+mark))
+	}
+	first := program("release 2026-01-01", "release 2026-01-01")
+	elsewhere := zoneDir(t, "2026a", beirut, release)
+	r := runAs(t.Context(), first, "zones", "reconcile", "--zoneinfo", elsewhere, "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	subscribers(t, url, first, 1)
+	var holidays strings.Builder
+	for year := range 5 {
+		fmt.Fprintf(&holidays, "\n%d-01-03 holiday", time.Now().Year()+year)
+	}
+	other := program("release 2026-02-01"+holidays.String(), "release 2026-01-01"+holidays.String())
+	r = runAs(t.Context(), other, "zones", "reconcile", "--dry-run", "--zoneinfo", elsewhere, "--database-url", url)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "MARK")
+	require.Contains(t, r.out, "calendar LAND, release 2026-02-01: 1 checked, 1 moved, 0 removed, 0 added, 0 left\n")
 }
 
 func TestOlderRulesMoveNothingUnlessTrusted(t *testing.T) {

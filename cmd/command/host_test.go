@@ -391,7 +391,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 		}
 	}
 	require.Regexp(t, `^acme 1\.2\.3 go\S+\n$`, runAs(t.Context(), host, "--version").out)
-	require.Equal(t, "acme: --zone is required\nTry \"acme when --help\".\n", runAs(t.Context(), host, "when").errs)
+	require.Equal(t, "acme: --zone or --country is required\nTry \"acme when --help\".\n", runAs(t.Context(), host, "when").errs)
 	require.Contains(t, strings.Join(strings.Fields(runAs(t.Context(), host, "events", "cancel", "--help").out), " "), "plans that event in the same transaction")
 	for _, command := range plannedBy {
 		own := runAs(t.Context(), host, append(strings.Fields(command), "--help")...).out

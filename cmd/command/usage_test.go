@@ -14,7 +14,7 @@ func TestHelpExitsWithSuccess(t *testing.T) {
 	tests := map[string]struct{ args, want []string }{
 		"of the program": {[]string{"--help"}, []string{
 			"\n    almanac when --zone ", "\n    almanac zone Europe/Dublin\n", "\n    almanac zones reconcile --dry-run\n",
-			"\n  when --zone=ZONE [flags]\n", "\n  zone <name> [flags]\n", "\n  zones reconcile [flags]\n",
+			"\n  when [flags]\n", "\n  zone [<name>] [flags]\n", "\n  zones reconcile [flags]\n",
 			"\n    almanac migrate up\n    almanac doctor\n    almanac stats\n", "\n  doctor [flags]\n",
 			"exits with 0",
 		}},
@@ -96,9 +96,9 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 		"an unknown command":     {[]string{"wen"}, []string{`unexpected argument wen, did you mean "when"?`}},
 		"an unknown flag":        {[]string{"when", "--moth-end", "skip"}, []string{`unknown flag --moth-end, did you mean "--month-end"?`}},
 		"an argument too many":   {[]string{"when", "--zone", "UTC", "left"}, []string{"unexpected argument left"}},
-		"no zone to show":        {[]string{"when"}, []string{"--zone is required"}},
-		"no zone to explain":     {[]string{"zone"}, []string{`expected "<name>"`}},
-		"an empty zone":          {[]string{"zone", ""}, []string{"<name> is required"}},
+		"no zone to show":        {[]string{"when"}, []string{"--zone or --country is required"}},
+		"no zone to explain":     {[]string{"zone"}, []string{"<name> or --country is required"}},
+		"an empty zone":          {[]string{"zone", ""}, []string{"<name> or --country is required"}},
 		"a wrong zone and rule":  {[]string{"when", "--zone", "Europe/Dubln", "--rule", "dayly"}, []string{"--zone: " + dublin, `--rule: "dayly" is not once, daily, weekly, monthly or yearly, and neither an RRULE nor a cron expression`}},
 		"a misspelt zone":        {[]string{"zone", "Europe/Dubln"}, []string{"<name>: " + dublin}},
 		"no zone at all":         {[]string{"zone", "../etc/passwd"}, []string{`<name>: "../etc/passwd" is not a known time zone`}},
@@ -107,7 +107,7 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 		"everything about when": {
 			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "up", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
 			[]string{
-				"--zone is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
+				"--zone or --country is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
 				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a whole number from 1 to 10000000`,
 				"--on: has no meaning with a cron expression", "--every: has no meaning with a cron expression", "--at: has no meaning with a cron expression",
 				`--rule: "0 25 * * *" is invalid: hour "25": "25" is not between 0 and 23`,

@@ -100,15 +100,14 @@ func (p *profileFlags) flagErrors(err error) error {
 	}
 	var errs []error
 	for _, f := range invalid.Fields {
-		if missing[f.Field] && f.Field == "timezone" {
+		switch {
+		case missing[f.Field] && f.Field == "timezone" && strings.HasPrefix(f.Problem, "is empty"):
 			errs = append(errs, errors.New("--timezone is required without --default-zone"))
-			continue
-		}
-		if missing[f.Field] {
+		case missing[f.Field] && f.Field != "timezone":
 			errs = append(errs, fmt.Errorf("%s is required without --optional-profile", flagOf(f.Field)))
-			continue
+		default: // This includes a guessed zone that is not known.
+			errs = append(errs, fieldError(f))
 		}
-		errs = append(errs, fieldError(f))
 	}
 	return errors.Join(errs...)
 }

@@ -93,10 +93,26 @@ func TestAUserWithoutAZoneGetsTheDefault(t *testing.T) {
 	require.Equal(t, "Europe/Vienna guessed", zone("users", "edit", "17", "--locale", "de-AT"))
 	require.Equal(t, "Asia/Tokyo declared", zone("users", "edit", "17", "--timezone", "Asia/Tokyo"))
 	require.Equal(t, "Europe/Vienna guessed", zone("users", "edit", "17", "--timezone", ""))
-	require.Equal(t, "UTC default", zone("users", "edit", "17", "--timezone", "", "--default-zone", "UTC"))
+	require.Equal(t, "Europe/Vienna guessed", zone("users", "edit", "17", "--timezone", "", "--default-zone", "UTC"))
+	require.Equal(t, "UTC default", zone("users", "edit", "17", "--timezone", "", "--locale", "en", "--default-zone", "UTC"))
 	checkMisuse(t, almanacAt(t, today, "users", "edit", "17", "--timezone", "", "--database-url", url), "--timezone: is empty")
 	checkMisuse(t, almanacAt(t, today, "users", "edit", "17", "--timezone", "", "--default-zone", "PST", "--database-url", url),
 		`--default-zone: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`)
+}
+
+// A zone that the host has guessed, and that is no zone, is not taken for a missing flag.
+func TestAGuessThatIsNoZoneIsNamed(t *testing.T) {
+	t.Parallel()
+	host := hostOf(t, renewals())
+	for guess, want := range map[string]string{
+		"Mars/Base": `--timezone: is not given, and the guessed zone "Mars/Base" is not a known time zone`,
+		"":          "--timezone is required without --default-zone",
+	} {
+		host.Options = []almanac.Option{almanac.WithOptionalProfile(), almanac.WithZoneGuess("", func(almanac.User) string { return guess })}
+		r := runAs(t.Context(), host, "users", "add", "--external-id", "17", "--database-url", "postgres://127.0.0.1:1/none")
+		require.Equal(t, exitUsage, r.code)
+		require.Contains(t, r.errs, want)
+	}
 }
 
 func TestAUserIsEdited(t *testing.T) {

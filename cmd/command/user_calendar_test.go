@@ -61,3 +61,25 @@ func TestUsersKeepTheCalendarOfTheirDatesOfBirth(t *testing.T) {
 		})
 	}
 }
+
+// An export has the births as they were given, so an import elsewhere stores the same.
+func TestAnExportOfUsersHasTheirCalendars(t *testing.T) {
+	t.Parallel()
+	births := map[string][2]string{adaID: {"5774-05L-08", "hebrew"}, graceID: {"1906-12-09", ""}}
+	text := "id,firstName,lastName,dateOfBirth,calendar,timezone\n"
+	for id, born := range births {
+		text += id + ",Ada,Levi," + born[0] + "," + born[1] + ",Asia/Jerusalem\n"
+	}
+	from, to := pgtest.URL(t), pgtest.URL(t)
+	r := almanacAt(t, today, "users", "import", fileOf(t, "p.csv", text), "--database-url", from)
+	require.Equal(t, exitOK, r.code, r.errs)
+	r = almanacAt(t, today, "users", "list", "--csv", "--database-url", from)
+	require.Equal(t, exitOK, r.code, r.errs)
+	r = almanacAt(t, today, "users", "import", fileOf(t, "export.csv", r.out), "--database-url", to)
+	require.Equal(t, exitOK, r.code, r.errs)
+	for id, born := range births {
+		u, err := storeAt(t, to).User(t.Context(), uuid.MustParse(id))
+		require.NoError(t, err)
+		require.Equal(t, born, [2]string{u.DateOfBirth.String(), u.DateOfBirth.Calendar()})
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// importUsers stores the users of a file.
+// importUsers stores the users of a file. A file has no opt-outs.
 type importUsers struct {
 	File      string `arg:"" help:"The file, or - for standard input."`
 	Format    string `help:"${format} (default: by the file's name)." placeholder:"FORMAT"`
@@ -56,7 +56,7 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 	}
 	p.who, errWho = c.identity()
 	p.rules = c.rules(env)
-	p.zoneless = takes(env, almanac.Profile{FirstName: "A", LastName: "B", DateOfBirth: "2000-01-01"}, p.rules)
+	p.zoneless = !needsZone(env, p.rules)
 	if p.optional = takes(env, almanac.Profile{Timezone: "UTC"}, p.rules); c.Unknown != "" {
 		errUnknown = c.unknown(p.optional)
 	}
@@ -72,6 +72,13 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 func takes(env *environment, p almanac.Profile, rules []almanac.Option) bool {
 	_, err := almanac.NewUser(p, env.now, rules...)
 	return err == nil
+}
+
+// needsZone reports whether each profile needs a zone. A profile with a bad date of birth is refused before
+// its zone is guessed, so the host's guess is not called for a user who does not exist.
+func needsZone(env *environment, rules []almanac.Option) bool {
+	_, err := almanac.NewUser(almanac.Profile{DateOfBirth: "-"}, env.now, rules...)
+	return slices.ContainsFunc(problemsOf(err), func(p problem) bool { return p.Field == "timezone" })
 }
 
 // unknown returns an error if the date that stands for an absent one is not usable.

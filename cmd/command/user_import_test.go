@@ -314,11 +314,21 @@ func TestAnImportWithoutZones(t *testing.T) {
 	require.Contains(t, out, "would store 2 users with 0 events; 1 row refused")
 	require.Zero(t, created, "nothing was stored")
 
+	code, out = load(host, without, "--dry-run")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, "p.csv:3: timezone is empty, and cannot be guessed", "the guess depends on the row")
+	require.Contains(t, out, "would store 1 user with 0 events; 1 row refused")
+
 	code, out = load(nil, without, "--default-zone", "utc", "--database-url", url)
 	require.Equal(t, exitOK, code, out)
 	code, out = load(host, some, "--max-errors", "9", "--database-url", url)
 	require.Equal(t, exitFailed, code, out)
-	for external, want := range map[string]string{"1": "UTC default", "2": "UTC default", "3": "Europe/Vienna guessed", "4": "Asia/Tokyo declared"} {
+	both := fileOf(t, "r.csv", "externalId,locale\n6,de-AT\n7,en\n")
+	code, out = load(host, both, "--default-zone", "UTC", "--database-url", url)
+	require.Equal(t, exitOK, code, out)
+	for external, want := range map[string]string{
+		"1": "UTC default", "2": "UTC default", "3": "Europe/Vienna guessed", "4": "Asia/Tokyo declared", "6": "Europe/Vienna guessed", "7": "UTC default",
+	} {
 		u, err := storeAt(t, url).UserByExternalID(t.Context(), external)
 		require.NoError(t, err)
 		require.Equal(t, want, u.Timezone.String()+" "+string(u.ZoneSource), external)

@@ -9,7 +9,7 @@ func TestHelpOfTheVerbs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
 		"of the program":      {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import <file> [flags]\n", "\n  events list ", "\n  events show <id> [flags]\n", "\n  events requeue [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT [flags]\n", "\n  pauses ", "\n  completion <shell>", "130 when it was interrupted"}},
-		"of users import":     {[]string{"users", "import", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
+		"of users import":     {[]string{"users", "import", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill", "Opt-outs"}},
 		"of events list":      {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
 		"of users list":       {[]string{"users", "list", "-h"}, []string{"-n, --limit=N ", "(default 50)", "--csv", "--json"}},
 		"of users find":       {[]string{"users", "find", "-h"}, []string{"[<text>]", "--external-id=ID", "almanac users find ada@example.com"}},

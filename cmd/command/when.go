@@ -17,10 +17,12 @@ import (
 // when shows the next occurrences of a rule.
 //
 // What kong would refuse by itself, and one at a time, is text here: parse
-// refuses all of it together. The empty default keeps kong from asking for --zone.
+// refuses all of it together.
 type when struct {
-	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
-	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
+	Zone    string `help:"The IANA zone; it or --country is required." placeholder:"ZONE"`
+	Country string `help:"A country instead of the zone, such as US: show a time that is in the hours in all of its zones. It needs --hours or --quiet." placeholder:"CODE"`
+
+	From  string `help:"The first day; today in the zone, or in the first zone of the country, if left out." placeholder:"YYYY-MM-DD"`
 	Quiet string `help:"Quiet hours: a time in them moves to their end." placeholder:"HH:MM-HH:MM"`
 	Days  days   `embed:"" group:"Where it may happen:"`
 	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"10"`
@@ -98,7 +100,10 @@ func (p *policies) parse() (calendar.Policies, error) {
 // question is what the arguments of when ask.
 type question struct {
 	zone     calendar.Timezone
+	zones    []calendar.Timezone // of the country, or nil; then zone is the first of them
 	rule     calendar.Recurrence
+	within   calendar.Within // what moves slots, with the rule inside of it
+	quiet    bool            // the hours are outside of quiet hours
 	policies calendar.Policies
 	from     calendar.Date
 	count    int
@@ -107,8 +112,9 @@ type question struct {
 }
 
 func (w *when) parse(now time.Time) (question, error) {
-	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
-	q := question{zone: zone, from: zone.WallTime(now).Date}
+	q := question{quiet: w.Quiet != ""}
+	errZone, failure := w.parseZones(&q)
+	q.from = q.zone.WallTime(now).Date
 	var errFrom, errCount, errRule, errPolicies, errWindow error
 	if w.From != "" {
 		var from calendar.Date
@@ -118,6 +124,7 @@ func (w *when) parse(now time.Time) (question, error) {
 	}
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
 	q.rule, q.system, errRule = w.parseRule(q.from)
+	q.within = within(q.rule)
 	q.policies, errPolicies = w.Policies.parse()
 	q.spread, errWindow = w.Window.parse()
 	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies, errWindow); err != nil {
@@ -132,14 +139,19 @@ func (w *when) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	a, err := q.answer()
-	a.Rule, a.Calendar = w.Rule.Rule, w.Calendar
+	find := q.answer
+	if q.zones != nil {
+		find = q.answerForCountry
+	}
+	a, err := find()
+	a.Rule, a.Calendar, a.Country = w.Rule.Rule, w.Calendar, strings.ToUpper(w.Country)
 	return errors.Join(err, env.report(w.JSON, a, func() error { return a.write(env.out, q.count) }))
 }
 
 // answer is what when shows.
 type answer struct {
-	Zone        string       `json:"zone"`
+	Zone        string       `json:"zone,omitempty"`
+	Country     string       `json:"country,omitempty"`
 	Rule        string       `json:"rule"` // as it was given
 	Calendar    string       `json:"calendar,omitempty"`
 	From        string       `json:"from"`
@@ -154,6 +166,7 @@ type occurrence struct {
 	Wall    string           `json:"wall"`            // when the rule says
 	Named   string           `json:"named,omitempty"` // the day that it names where the calendar lacks it
 	Day     string           `json:"day,omitempty"`   // that of wall by another calendar
+	Zone    string           `json:"zone,omitempty"`  // one of the country
 	Shown   string           `json:"shown"`           // what clocks show at the instant
 	Instant time.Time        `json:"instant"`         // UTC
 	Starts  time.Time        `json:"starts,omitzero"` // UTC, if the type is spread over a window
@@ -177,8 +190,9 @@ func (q question) answer() (answer, error) {
 			a.Error = bare(err.Error())
 			return a, err
 		}
-		q.leaveOut(&a, last, next.Wall)
-		last = next.Wall
+		own := unmoved(next.Wall, next.Move)
+		q.leaveOut(&a, last, own)
+		last = own
 		shown := occurrenceOf(next)
 		if q.system != nil {
 			shown.Day = dayBy(q.system, next.Wall.Date)
@@ -222,11 +236,14 @@ func occurrenceOf(o calendar.Occurrence) occurrence {
 
 func (a answer) write(out io.Writer, count int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	day := func(cell string) string { // the column, if there is one
-		if a.Calendar == "" {
+	column := func(there bool, cell string) string {
+		if !there {
 			return ""
 		}
 		return cell + "\t"
+	}
+	day := func(day, zone string) string { // the columns, if there are some
+		return column(a.Calendar != "", day) + column(a.Country != "", zone)
 	}
 	starts := func(cell string) string { // likewise
 		if len(a.Occurrences) == 0 || a.Occurrences[0].Starts.IsZero() {
@@ -235,17 +252,17 @@ func (a answer) write(out io.Writer, count int) error {
 		return cell
 	}
 	if len(a.Occurrences)+len(a.LeftOut) > 0 {
-		fmt.Fprintf(table, "\tWALL TIME\t%sCLOCKS SHOW\tOFFSET\tINSTANT\t%sREASON\n", day(strings.ToUpper(a.Calendar)), starts("STARTS\t"))
+		fmt.Fprintf(table, "\tWALL TIME\t%sCLOCKS SHOW\tOFFSET\tINSTANT\t%sREASON\n", day(strings.ToUpper(a.Calendar), "ZONE"), starts("STARTS\t"))
 	}
 	left := a.LeftOut
 	leaveOut := func(before int) {
 		for ; len(left) > 0 && left[0].before <= before; left = left[1:] {
-			fmt.Fprintf(table, "%s\t%s\t%s\t\t\t%s%s\n", left[0].mark(), left[0].Wall, day(""), starts("\t"), left[0].reason())
+			fmt.Fprintf(table, "%s\t%s\t%s\t\t\t%s%s\n", left[0].mark(), left[0].Wall, day("", ""), starts("\t"), left[0].reason())
 		}
 	}
 	for i, o := range a.Occurrences {
 		leaveOut(i)
-		fmt.Fprintf(table, "%s\t%s\t%s%s\t%s\t%s\t%s%s\n", o.mark(), o.Wall, day(o.Day), o.Shown, o.Offset, o.Instant.Format(time.RFC3339),
+		fmt.Fprintf(table, "%s\t%s\t%s%s\t%s\t%s\t%s%s\n", o.mark(), o.Wall, day(o.Day, o.Zone), o.Shown, o.Offset, o.Instant.Format(time.RFC3339),
 			starts(o.Starts.Format(time.RFC3339)+"\t"), o.Reason)
 	}
 	leaveOut(len(a.Occurrences))
@@ -278,10 +295,10 @@ func (o occurrence) mark() string {
 type rule struct {
 	Rule  string `help:"once, daily, weekly, monthly, yearly, an RRULE or a cron expression (default ${default})." placeholder:"RULE" default:"daily"`
 	At    string `help:"The time of day (default 09:00). An RRULE begins at this time of the first day; a cron expression has its own. With --before it is the time of the announcement." placeholder:"HH:MM[:SS]"`
-	On    string `help:"The day: mon,thu for weekly; 31, or -1 for the last, for monthly; 02-29 for yearly. The default is that of the first day." placeholder:"DAY"`
+	On    string `help:"The day: mon,thu for weekly; 31, or -1 for the last, for monthly; 02-29 for yearly. With --working-days, 3wd is the third working day of a month. The default is the day of the first day." placeholder:"DAY"`
 	Every string `help:"The interval in days, weeks, months or years, counted from the first day (default 1)." placeholder:"N"`
 
-	Before string `help:"Announce each occurrence so many days before, at the time of --at." placeholder:"DAYS"`
+	Before string `help:"Announce each occurrence so many days before, at the time of --at. With --working-days, 3wd is three working days." placeholder:"DAYS"`
 }
 
 // parse returns the recurrence, which has no slot before the first day. The text says where it may happen.
@@ -293,99 +310,4 @@ func (r *rule) parse(first calendar.Date, text calendar.RuleText) (calendar.Recu
 		return found, err
 	}
 	return nil, errors.Join(mapped(bad.Problems, func(p calendar.InputProblem) error { return fmt.Errorf("--%s: %s", p.Field, p.Problem) })...)
-}
-
-// leftOut is a time that the rule names and at which nothing happens, or all those
-// at a stretch that one change of clocks took.
-type leftOut struct {
-	Wall   string `json:"wall"`
-	Last   string `json:"last,omitempty"` // of several
-	Reason string `json:"reason"`
-
-	change calendar.Change // zero where it is the calendar that lacks the day
-	before int             // how many occurrences come before it
-}
-
-// forever is a wall time after all that the library plans.
-var forever = calendar.WallTime{Date: calendar.Date{Year: 9999, Month: time.December, Day: 31}, Clock: calendar.Clock{Hour: 23, Minute: 59, Second: 59}}
-
-// leaveOut adds to a what the rule names after one wall time and before another, between which there is no
-// occurrence. The library passes over it in silence, so the rule is asked again, as if no day were lacking.
-func (q question) leaveOut(a *answer, after, until calendar.WallTime) {
-	lenient := q.policies
-	if lenient.LeapDay == calendar.LeapDaySkip {
-		lenient.LeapDay = calendar.LeapDayFeb28
-	}
-	if lenient.MonthEnd == calendar.MonthEndSkip {
-		lenient.MonthEnd = calendar.MonthEndClamp
-	}
-	lenient.Gap = calendar.GapForward
-	enough := len(a.LeftOut) + q.count // after the last occurrence, where there may be no end
-	for until != forever || len(a.LeftOut) < enough {
-		slot, err := q.rule.After(after, lenient)
-		if err != nil || !slot.Wall.Before(until) {
-			return
-		}
-		next, ok := q.why(slot, after)
-		if !ok || until == forever && q.endsBefore(slot, lenient) {
-			return
-		}
-		after = slot.Wall
-		next.before = len(a.Occurrences)
-		if i := len(a.LeftOut) - 1; i >= 0 && next.goesOn(a.LeftOut[i]) {
-			a.LeftOut[i].Last = next.Wall
-			continue
-		}
-		a.LeftOut = append(a.LeftOut, next)
-	}
-}
-
-// why says why the slot that follows a wall time is no occurrence, and whether there is a reason.
-func (q question) why(slot calendar.Slot, after calendar.WallTime) (leftOut, bool) {
-	if strict, err := q.rule.After(after, q.policies); err != nil || strict.Wall != slot.Wall {
-		d := slot.Named
-		return leftOut{
-			Wall:   calendar.WallTime{Date: d, Clock: slot.Wall.Clock}.String(),
-			Reason: fmt.Sprintf("left out because there is no %d %s %d", d.Day, d.Month, d.Year),
-		}, true
-	}
-	read, err := q.zone.Resolve(slot.Wall, calendar.Policies{})
-	what := "gives way to another"
-	if q.policies.Gap == calendar.GapSkip {
-		what = "left out"
-	}
-	return leftOut{Wall: slot.Wall.String(), Reason: fmt.Sprintf("%s because %s", what, read.Change), change: read.Change},
-		err == nil && read.Reading == calendar.ShownNever
-}
-
-// endsBefore reports whether the rule has ended by an instant, as an RRULE does
-// with UNTIL, before a slot of its own.
-func (q question) endsBefore(slot calendar.Slot, lenient calendar.Policies) bool {
-	read, err := q.zone.Resolve(slot.Wall, calendar.Policies{})
-	if err != nil {
-		return true
-	}
-	_, err = calendar.Next(q.rule, q.zone, lenient, read.Instant.Add(-time.Second))
-	return errors.Is(err, calendar.ErrNoOccurrence)
-}
-
-// goesOn reports whether what took l took the one before it, too.
-func (l leftOut) goesOn(one leftOut) bool {
-	return !l.change.IsZero() && l.change == one.change && l.before == one.before
-}
-
-// mark is that of an occurrence.
-func (l leftOut) mark() string {
-	if l.change.IsZero() {
-		return ""
-	}
-	return "gap"
-}
-
-// reason is that of the whole stretch.
-func (l leftOut) reason() string {
-	if l.Last == "" {
-		return l.Reason
-	}
-	return l.Reason + ", likewise until " + l.Last
 }

@@ -28,6 +28,10 @@ func TestABirthdayByAnotherCalendarShowsBothDates(t *testing.T) {
 	if r.code != exitOK || !strings.Contains(r.out, "1498-12-30") || !strings.Contains(r.out, "2120-03-21T09:00:00") {
 		t.Errorf("exit code %d, %q:\n%s", r.code, r.errs, r.out)
 	}
+	r = almanacAt(t, today, "when", "--zone", "Asia/Seoul", "--calendar", "dangi", "--rule", "yearly", "--on", "01-01", "--from", "2050-01-01", "-n", "2")
+	if r.code != exitOK || strings.Count(r.out, "  exact\n") != 1 || strings.Count(r.out, "  exact; provisional, because not all days of the calendar are known yet\n") != 1 {
+		t.Errorf("exit code %d, %q:\n%s", r.code, r.errs, r.out)
+	}
 }
 
 func TestAnotherCalendarIsRefused(t *testing.T) {

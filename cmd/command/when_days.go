@@ -69,6 +69,8 @@ func dayBy(s calendar.System, d calendar.Date) string {
 // same name stays.
 func registerCalendars() {
 	for _, s := range calendars.All() {
-		_ = calendar.RegisterSystems(s)
+		if _, err := calendar.LoadSystem(s.Info().Name); err != nil {
+			_ = calendar.RegisterSystems(s) // which the module's own tests accept
+		}
 	}
 }

@@ -60,6 +60,31 @@ func TestOmittedOccurrencesHaveAReason(t *testing.T) {
 		"the last of a rule":         {newYork, []string{"--rule", "FREQ=DAILY;COUNT=2", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
 		"the last before an instant": {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T073000Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
 		"nothing after the last":     {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T072959Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, nil},
+		"days off that give way": {"Europe/Berlin", []string{"--working-days", "DE-BY", "--from", "2026-04-02"}, []leftOut{
+			{Wall: "2026-04-03T09:00:00", Reason: "gives way to the one on Tuesday 7 April because of Good Friday"},
+			{Wall: "2026-04-04T09:00:00", Last: "2026-04-05T09:00:00", Reason: "gives way to the one on Tuesday 7 April because of the weekend"},
+			{Wall: "2026-04-06T09:00:00", Reason: "gives way to the one on Tuesday 7 April because of Easter Monday"}}},
+		"days off that are left out": {"Europe/Berlin", []string{"--working-days", "DE-BY", "--convention", "skip", "--from", "2026-04-02"}, []leftOut{
+			{Wall: "2026-04-03T09:00:00", Reason: "left out because of Good Friday"},
+			{Wall: "2026-04-04T09:00:00", Last: "2026-04-05T09:00:00", Reason: "left out because of the weekend"},
+			{Wall: "2026-04-06T09:00:00", Reason: "left out because of Easter Monday"}}},
+		"days off that give way to a day before": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "fri,sat", "--working-days", "DE-BY", "--convention", "preceding", "--from", "2026-03-06"}, []leftOut{
+			{Wall: "2026-03-07T09:00:00", Reason: "gives way to the one on Friday 6 March because of the weekend"},
+			{Wall: "2026-03-14T09:00:00", Reason: "gives way to the one on Friday 13 March because of the weekend"}}},
+		"days off before the first day": {"Europe/Berlin", []string{"--working-days", "DE-BY", "--convention", "preceding", "--from", "2026-03-07"}, []leftOut{
+			{Wall: "2026-03-07T09:00:00", Last: "2026-03-08T09:00:00", Reason: "left out because Friday 6 March, to which it moves, is before the first day"}}},
+		"a time in quiet hours": {"Europe/Berlin", []string{"--rule", "0 */6 * * *", "--quiet", "22:00-08:00", "--from", "2026-03-07"}, []leftOut{
+			{Wall: "2026-03-07T06:00:00", Reason: "gives way to the one at 08:00 because of quiet hours"}}},
+		"a day of closed hours": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "sat,sun", "--hours", "Mo-Fr 09:00-18:00", "--from", "2026-03-07", "-n", "2"}, []leftOut{
+			{Wall: "2026-03-08T09:00:00", Reason: "gives way to the one on Monday 9 March because of closed hours"}}},
+		"a moved time that clocks skip": {newYork, []string{"--rule", "weekly", "--on", "fri", "--at", "02:30", "--hours", "Su-Th 00:00-24:00", "--from", "2026-03-06", "--gap", "skip", "-n", "1"}, []leftOut{
+			{Wall: "2026-03-06T02:30:00", Reason: skip}}},
+		"no more than were asked for, where all days are off": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "sun", "--working-days", "DE-BY", "--convention", "skip", "--from", "2026-03-07"}, []leftOut{
+			{Wall: "2026-03-08T09:00:00", Last: "2026-10-25T09:00:00", Reason: "left out because of the weekend"},
+			{Wall: "2026-11-01T09:00:00", Reason: "left out because of All Saints' Day"},
+			{Wall: "2026-11-08T09:00:00", Reason: "left out because of the weekend"}}},
+		"the last of a rule, on a day off": {"Europe/Berlin", []string{"--rule", "FREQ=DAILY;COUNT=3", "--working-days", "DE-BY", "--from", "2026-03-06"}, []leftOut{
+			{Wall: "2026-03-08T09:00:00", Reason: "gives way to the one on Monday 9 March because of the weekend"}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -93,6 +93,20 @@ func TestWorkingDaysAndHoursAreExplained(t *testing.T) {
 	}
 }
 
+func TestWorkingDaysAreCounted(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--rule", "monthly", "--on", "3wd", "--before", "2wd", "--from", "2026-04-01", "-n", "1", "--working-days", "DE-BY")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-04-01T09:00:00  2026-04-01T09:00:00  +02:00  2026-04-01T07:00:00Z  6 days before 7 April; third working day of DE-BY; 2 working days of DE-BY
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+	checkMisuse(t, almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--rule", "monthly", "--on", "3wd", "--before", "2wd"),
+		`--before: "2wd" has no meaning without working days`, `--on: "3wd" has no meaning without working days`)
+}
+
 func TestHolidaysOfARegionAreExplained(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--rule", "monthly", "--on", "31", "--from", "2026-05-01", "-n", "1",

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,12 +15,13 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// zone explains a time zone.
+// zone explains a time zone, or lists those of a country.
 type zone struct {
-	Name        string `arg:"" help:"The IANA name."`
+	Name        string `arg:"" optional:"" help:"The IANA name; it or --country is required."`
+	Country     string `help:"A country, such as US: list its zones, each with the next change of clocks." placeholder:"CODE"`
 	Changes     string `help:"How many changes of clocks to show (default ${default})." placeholder:"N" default:"4"`
 	Zoneinfo    string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
-	DatabaseURL string `help:"Also show the zone by the data of this PostgreSQL server." placeholder:"URL" env:"DATABASE_URL"`
+	DatabaseURL string `help:"Also show a single zone by the data of this PostgreSQL server." placeholder:"URL" env:"DATABASE_URL"`
 	JSON        bool   `help:"Write JSON." name:"json"`
 }
 
@@ -48,7 +50,13 @@ type change struct {
 // Run explains the zone.
 func (c *zone) Run(ctx context.Context, env *environment) error {
 	data, errData := openData(c.Zoneinfo)
+	if c.Country != "" {
+		return c.list(env, data, errData)
+	}
 	z, errZone, failure := findZone("<name>", data, c.Name)
+	if c.Name == "" {
+		errZone = errors.New("<name> or --country is required")
+	}
 	changes, errChanges := number("--changes", c.Changes, 0, maxChanges)
 	if err := misused(errZone, errData, errChanges); err != nil {
 		return err
@@ -157,7 +165,7 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	result, err := scheduler.Reconcile(ctx, options)
-	if err != nil && len(result.Zones) == 0 {
+	if err != nil && len(result.Zones)+len(result.Calendars) == 0 {
 		return err
 	}
 	report := reportOf(result, c.DryRun)

@@ -78,7 +78,7 @@ func ExampleNewLinks() {
 
 	var scheduler almanac.Scheduler // of the program
 	http.Handle("/unsubscribe", links.Handler(func(ctx context.Context, user uuid.UUID, eventType string) error {
-		_, err := scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType})
+		_, err := scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType, Reason: "unsubscribe link", Author: "user"})
 		return err
 	}, nil))
 	// Output:

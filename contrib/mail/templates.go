@@ -69,7 +69,7 @@ type page struct {
 //	{{plural "years" .Payload.years}} a message of messages.json in the form for a number
 //	{{date .Event.Wall}}              a date: 30. Dezember 2026 in de, December 30, 2026 in en
 //	{{weekday .Event.Wall}}           the weekday of a date: Mittwoch, Wednesday
-//	{{dateBy .Event.KeyUnit.System .Event.Wall}} a date by another calendar: 8. Adar I 5787
+//	{{dateBy .Event.KeyUnit.System .Event.Wall}} a date by another calendar: 8. Adar I 5787 in de
 //
 // The function dateBy takes the name of a calendar that the program has registered (see
 // [calendar.RegisterSystems]). For "" and any other name it writes the Gregorian date. The last three

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 )
 
@@ -93,6 +95,39 @@ func TestTemplatesSeeTheDelivery(t *testing.T) {
 		Locale: "en", Subject: "Ada Lovelace", Text: "<Hey> first 1.5 2 2\nYours, Almanac en",
 		HTML: `<html lang="en"><a href="https://example.com/?a=b&amp;c=d">&lt;Hey&gt;</a></html>`,
 	}, mail)
+}
+
+// A mail says why its day was chosen, if working days or a window have moved the event.
+func TestAMailSaysWhyItsDayWasChosen(t *testing.T) {
+	t.Parallel()
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
+		"en/RENT.txt": "Subject: rent\n\n{{.Payload.message}}{{with index .Payload \"reason\"}} ({{.}}){{end}}",
+	}), "en")
+	require.NoError(t, err)
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-01-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
+	require.NoError(t, err)
+	rent := almanac.Recurring{
+		Type: "RENT", Message: func(almanac.User, almanac.Occurrence) string { return "The rent is due" },
+		Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Within{Of: calendar.Monthly{Day: 3, At: calendar.Clock{Hour: 9}}, WorkDays: days}, nil
+		},
+	}
+	for from, want := range map[string]string{
+		"2026-03-20": "The rent is due (moved from Friday 3 April to Monday 6 April because of Good Friday)",
+		"2026-05-20": "The rent is due",
+	} {
+		at, err := time.Parse(time.DateOnly, from)
+		require.NoError(t, err)
+		o, err := rent.Next(ada(), at)
+		require.NoError(t, err)
+		payload, err := rent.Payload(ada(), almanac.Occurrence{Occurrence: o})
+		require.NoError(t, err)
+		d := delivery("en", string(payload))
+		d.Event.Type = "RENT"
+		mail, err := parsed.Render(d, "")
+		require.NoError(t, err)
+		require.Equal(t, want, mail.Text)
+	}
 }
 
 func TestPluralsFollowTheLanguage(t *testing.T) {

@@ -94,7 +94,7 @@ func TestOneClickEditsTheOptOutsOfTheUser(t *testing.T) {
 	almanactest.PendingEvent(t, stage.store, stage.event.UserID, "BIRTHDAY") // the next one
 
 	h := links(t).Handler(func(ctx context.Context, user uuid.UUID, eventType string) error {
-		_, err := stage.scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType})
+		_, err := stage.scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType, Reason: "unsubscribe link", Author: "user"})
 		return err
 	}, nil)
 	for range 2 {
@@ -104,6 +104,7 @@ func TestOneClickEditsTheOptOutsOfTheUser(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, u.OptOuts, 1)
 	require.Equal(t, "BIRTHDAY", u.OptOuts[0].Type)
+	require.Equal(t, "unsubscribe link by user", u.OptOuts[0].Reason+" by "+u.OptOuts[0].Author)
 	almanactest.FindEvents(t, stage.store, almanac.InStatus(almanac.Pending), 0)
 
 	_, err = stage.scheduler.DeleteUser(t.Context(), u.ID, almanac.DeleteOptions{})

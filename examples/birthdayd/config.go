@@ -45,7 +45,9 @@ type apiConfig struct {
 // greetingConfig says when and how users are greeted.
 type greetingConfig struct {
 	at          calendar.Clock
-	window      calendar.Window // outside of the quiet hours
+	quiet       calendar.Window // the time outside of the quiet hours
+	hours       calendar.Window // instead of quiet
+	zone        string          // of users without one; "" means that each user needs one
 	anniversary string          // the attribute with the date; "" means no anniversaries
 	workers     int
 	attempts    int
@@ -98,6 +100,10 @@ func (c *config) greetingSettings() []setting {
 			usage: "time of day of the greeting, where each user lives"},
 		{name: "quiet-hours", arg: "FROM-UNTIL", take: c.greeting.takeQuiet,
 			usage: "no greetings at night, as 22:00-07:00, where each user lives: neither planned nor late ones"},
+		{name: "hours", arg: "WINDOW", take: c.greeting.takeHours,
+			usage: "the hours of greetings, as 'Mo-Fr 09:00-18:00; Sa 10:00-14:00', instead of -quiet-hours"},
+		{name: "default-zone", arg: "ZONE", take: c.greeting.takeZone,
+			usage: "the zone of imported users without one, unless the attribute country says more"},
 		{name: "anniversary", arg: "ATTRIBUTE", take: c.greeting.takeAnniversary,
 			usage: "greet users on the anniversaries of a date too, which is an attribute of the user"},
 		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
@@ -168,7 +174,9 @@ func (c *config) check() error {
 	refuse(c.demo && (c.greeting.once || c.greeting.backfill), "-once and -backfill end, and -demo goes on: they do not go together")
 	refuse(c.greeting.once && c.greeting.backfill, "-once and -backfill do not go together")
 	refuse(c.demo && (c.hook != hookConfig{} || len(c.receivers) > 0), "-demo has a receiver of its own and takes no -webhook flags")
-	refuse(c.demo && c.greeting.window != calendar.Window{}, "-demo greets at every hour and takes no -quiet-hours")
+	unlimited := calendar.Window{}
+	refuse(c.demo && (c.greeting.quiet != unlimited || c.greeting.hours != unlimited), "-demo greets at every hour and takes neither -quiet-hours nor -hours")
+	refuse(c.greeting.quiet != unlimited && c.greeting.hours != unlimited, "-quiet-hours and -hours do not go together")
 	refuse(c.demo && c.mail != mailConfig{}, "-demo sends no mails and takes no -smtp and -mail flags")
 	errs = append(errs, c.links.check(c.mail.server != ""))
 	if !c.demo {

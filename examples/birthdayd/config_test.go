@@ -128,6 +128,10 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		"quiet hours of a clock's":     {[]string{hook, "-quiet-hours", "22:00-25:00"}, nil, []string{`-quiet-hours: "22:00-25:00" is not`}},
 		"empty quiet hours":            {[]string{hook, "-quiet-hours", "07:00-07:00"}, nil, []string{"with two different times of day"}},
 		"a demo with quiet hours":      {[]string{"-demo", "-quiet-hours", "22:00-07:00"}, nil, []string{"-demo greets at every hour"}},
+		"a demo with hours":            {[]string{"-demo", "-hours", "Mo-Fr 09:00-18:00"}, nil, []string{"-demo greets at every hour"}},
+		"two windows":                  {[]string{hook, "-hours", "Mo-Fr 09:00-18:00", "-quiet-hours", "22:00-07:00"}, nil, []string{"-quiet-hours and -hours do not go together"}},
+		"hours of no day":              {[]string{hook, "-hours", "Mo-Fr 09:00-18:00; Xx 10:00-14:00"}, nil, []string{`-hours: calendar: rule 2`}},
+		"a default zone that is none":  {[]string{hook, "-default-zone", "PST"}, nil, []string{`-default-zone: calendar: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`}},
 		"two ends":                     {[]string{hook, "-once", "-backfill"}, nil, []string{"-once and -backfill do not go together"}},
 		"a receiver without a URL":     {[]string{"-webhook-secret", secret, "-smtp", "mail.example.com:587", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates"}, nil, []string{"-webhook-url is required with other -webhook flags"}},
 		"two receivers":                {[]string{"-demo", hook}, nil, []string{"-demo has a receiver of its own"}},
@@ -198,7 +202,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
-	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "dashboard", "dashboard-names", "data-dir", "database-url", "deliver-at", "demo", "lease", "link-secret", "log-format", "log-level",
+	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "dashboard", "dashboard-names", "data-dir", "database-url", "default-zone", "deliver-at", "demo", "hours", "lease", "link-secret", "log-format", "log-level",
 		"mail-from", "mail-locale", "mail-templates", "metrics", "metrics-token", "once", "patient-retry", "public-url", "quiet-hours", "retry-first", "shutdown-delay",
 		"smtp", "smtp-encryption", "smtp-password", "smtp-username", "version", "webhook-allow-private", "webhook-attributes", "webhook-cloudevents",
 		"webhook-cloudevents-type", "webhook-secret", "webhook-template", "webhook-url", "workers"}

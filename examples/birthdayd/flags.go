@@ -243,15 +243,33 @@ func (g *greetingConfig) takeAt(text string) error {
 }
 
 func (g *greetingConfig) takeQuiet(text string) error {
-	g.window = calendar.Window{}
+	g.quiet = calendar.Window{}
 	if text == "" {
 		return nil
 	}
 	var err error
-	if g.window, err = calendar.ParseQuietHours(text); err != nil {
+	if g.quiet, err = calendar.ParseQuietHours(text); err != nil {
 		return fmt.Errorf("%q is not of the form HH:MM-HH:MM, with two different times of day", text)
 	}
 	return nil
+}
+
+func (g *greetingConfig) takeHours(text string) error {
+	g.hours = calendar.Window{}
+	if text == "" {
+		return nil
+	}
+	var err error
+	g.hours, err = calendar.ParseWindow(text)
+	return err
+}
+
+func (g *greetingConfig) takeZone(text string) error {
+	if g.zone = text; text == "" {
+		return nil
+	}
+	_, err := calendar.LoadTimezone(text)
+	return err
 }
 
 func (g *greetingConfig) takeAnniversary(text string) error {

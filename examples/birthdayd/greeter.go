@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -60,8 +61,33 @@ func (c config) greeters(via almanac.Channel, suffix string) []greeter {
 	return all
 }
 
-// window returns the window of every user: the time outside of the quiet hours.
-func (c config) window(almanac.User) calendar.Window { return c.greeting.window }
+// window returns the window of every user.
+func (c config) window(almanac.User) calendar.Window {
+	return cmp.Or(c.greeting.hours, c.greeting.quiet)
+}
+
+// zoneGuess returns the rule for users without a zone. The API creates none, but an import may have.
+func (c config) zoneGuess() []almanac.Option {
+	if c.greeting.zone == "" {
+		return nil
+	}
+	return []almanac.Option{almanac.WithZoneGuess(c.greeting.zone, byCountry)}
+}
+
+// byCountry returns the zone of a user whose attribute country names a country of one zone.
+func byCountry(u almanac.User) string {
+	var facts struct {
+		Country string `json:"country"`
+	}
+	if err := json.Unmarshal(u.Attributes, &facts); err != nil {
+		return ""
+	}
+	zones, err := calendar.ZonesOf(facts.Country)
+	if err != nil || len(zones) > 1 {
+		return ""
+	}
+	return zones[0].String()
+}
 
 // Payload returns what the ready-made handler does, the user's id, and the named attributes
 // that the user has.

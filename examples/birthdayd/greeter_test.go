@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/contrib/calendars"
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
@@ -86,4 +90,63 @@ func TestAttributesFitIntoAWebhook(t *testing.T) {
 	}
 	_, err = parse([]string{"-webhook-url", "https://example.com/", "-webhook-attributes", "a,b,c,d,e,f,g,h,i,j,k"}, environment())
 	require.ErrorContains(t, err, "more than 10 attributes")
+}
+
+// later is the Hebrew calendar under another name, with days that come a number of days later.
+type later struct {
+	calendar.System
+	name, release string
+	days          int
+}
+
+func (l later) Info() calendar.SystemInfo {
+	info := l.System.Info()
+	info.Name, info.Release = l.name, l.release
+	return info
+}
+
+func (l later) Day(d calendar.Date) (calendar.SystemDate, error) {
+	return l.System.Day(d.AddDays(-l.days))
+}
+
+func (l later) Date(d calendar.SystemDate) (calendar.Date, error) {
+	date, err := l.System.Date(d)
+	if err != nil {
+		return date, err
+	}
+	return date.AddDays(l.days), nil
+}
+
+// The greeters hide what the handlers in them say. A corrected calendar moves their events nevertheless.
+func TestACorrectedCalendarMovesGreetings(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.November, 29, 10, 0, 0, 0, time.UTC)
+	store := almanactest.NewRepository(func() time.Time { return now })
+	program := func(of later) almanac.Scheduler {
+		require.NoError(t, calendar.RegisterSystems(of))
+		c, err := parse([]string{"-webhook-url", "https://example.com/"}, environment())
+		require.NoError(t, err)
+		registry, err := almanac.NewRegistry(c.handlers()...)
+		require.NoError(t, err)
+		s, err := almanac.NewScheduler(store, registry)
+		require.NoError(t, err)
+		_, err = s.Reconcile(t.Context(), almanac.ReconcileOptions{})
+		require.NoError(t, err)
+		return s
+	}
+	days := func() (all []string) {
+		found, err := store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+		require.NoError(t, err)
+		for _, e := range found.Items {
+			all = append(all, e.OccurrenceKey+" "+e.Wall.Date.String())
+		}
+		return all
+	}
+	name := "hebrew-" + strings.ToLower(rand.Text())
+	_, err := program(later{calendars.Hebrew(), name, "2026-01-01", 1}).CreateUser(t.Context(), almanac.Profile{
+		FirstName: "Ada", LastName: "Levi", DateOfBirth: "5774-05L-08", Calendar: name, Timezone: "Asia/Jerusalem"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"5787 2027-02-16"}, days())
+	program(later{calendars.Hebrew(), name, "2026-02-01", 0})
+	require.Equal(t, []string{"5787 2027-02-15"}, days())
 }

@@ -175,10 +175,10 @@ func (d *deployment) addLinks(c config, registry almanac.Registry, log *slog.Log
 func (d *deployment) refuseMails(ctx context.Context, user uuid.UUID, eventType string) error {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
-	_, err := d.planner.UpdateUser(ctx, user, almanac.ProfileChange{OptOut: []almanac.OptOut{
-		{Type: eventType, Channel: almanacmail.Channel},
-		{Type: eventType + mailSuffix, Channel: almanacmail.Channel},
-	}})
+	refused := almanac.OptOut{Type: eventType, Channel: almanacmail.Channel, Reason: "unsubscribe link", Author: "user"}
+	beside := refused
+	beside.Type += mailSuffix
+	_, err := d.planner.UpdateUser(ctx, user, almanac.ProfileChange{OptOut: []almanac.OptOut{refused, beside}})
 	return err
 }
 

@@ -107,7 +107,8 @@ func TestAMailUnsubscribesByOneClick(t *testing.T) {
 
 	// The other type is that of mails without webhooks, see the next test.
 	require.Equal(t, []any{
-		map[string]any{"type": "BIRTHDAY", "channel": "mail"}, map[string]any{"type": "BIRTHDAY_MAIL", "channel": "mail"},
+		map[string]any{"type": "BIRTHDAY", "channel": "mail", "reason": "unsubscribe link", "author": "user"},
+		map[string]any{"type": "BIRTHDAY_MAIL", "channel": "mail", "reason": "unsubscribe link", "author": "user"},
 	}, p.optOuts(id))
 	status, _, _ = p.follow("POST", link+"x", "")
 	require.Equal(t, http.StatusNotFound, status)

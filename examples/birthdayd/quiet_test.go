@@ -30,6 +30,27 @@ func TestGreetingsArePlannedOutsideQuietHours(t *testing.T) {
 	}
 }
 
+func TestGreetingsArePlannedWithinWeeklyHours(t *testing.T) {
+	t.Parallel()
+	c, err := parse([]string{"-webhook-url", "https://example.com/", "-anniversary", "hired", "-hours", "Mo-Fr 10:00-18:00; Sa 11:00-14:00"}, environment())
+	require.NoError(t, err)
+	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for day, want := range map[string]string{"05-08": "2026-05-08T10:00:00", "05-09": "2026-05-09T11:00:00", "05-10": "2026-05-11T10:00:00"} { // a Friday and the days after it
+		u, err := almanac.NewUser(almanac.Profile{FirstName: "A", LastName: "B", DateOfBirth: "1990-" + day, Timezone: "Asia/Tokyo", Attributes: []byte(`{"hired":"2020-` + day + `"}`)}, now)
+		require.NoError(t, err)
+		for _, h := range c.handlers() {
+			next, err := h.(greeter).Next(u, now)
+			require.NoError(t, err)
+			require.Equal(t, want, next.Wall.String(), "%s on %s", h.EventType(), day)
+			require.Equal(t, "2026", next.Key)
+		}
+		late, err := time.Parse(time.DateOnly, "2026-"+day)
+		require.NoError(t, err)
+		opens, _, _ := c.window(u).Next(u.Timezone, late)
+		require.Equal(t, want, u.Timezone.WallTime(opens).String(), "a late one, from 09:00 there")
+	}
+}
+
 func TestALateGreetingWaitsForTheEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	pool, h := pgtest.Pool(t), listen(t, http.StatusOK)

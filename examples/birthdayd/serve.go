@@ -134,7 +134,7 @@ func (c config) scheduler(pool *pgxpool.Pool, registry almanac.Registry, log *sl
 	if err != nil {
 		return nil, err
 	}
-	options := append(further,
+	options := append(append(further, c.zoneGuess()...),
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
 		almanac.WithWindow(c.window),

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +30,9 @@ func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var skipped int
-			for i, zone := range zones() {
-				profile, ok := birthdayUser(i, zone, moment)
+			by := make(map[string]int) // users by each calendar
+			for i := range demoUsers {
+				profile, ok := birthdayUser(i, zones()[i%len(zones())], moment)
 				if !ok {
 					skipped++
 					continue
@@ -45,11 +49,38 @@ func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 				if err != nil || !r.Instant.Equal(moment) {
 					t.Errorf("%+v is greeted at %v, %v; want %v", profile, r.Instant, err, moment)
 				}
+				if profile.Calendar != "" {
+					by[profile.Calendar]++
+					checkBothDates(t, birthday, u, next)
+				}
 			}
-			if skipped > len(zones())/4 {
-				t.Errorf("%d of %d zones are skipped", skipped, len(zones()))
+			if skipped > demoUsers/4 {
+				t.Errorf("%d of %d users are skipped", skipped, demoUsers)
+			}
+			for _, s := range demoCalendars() {
+				if name := s.Info().Name; by[name] < 3 {
+					t.Errorf("%d users keep their birthdays by the calendar %s", by[name], name)
+				}
 			}
 		})
+	}
+}
+
+// checkBothDates checks that the message of a birthday has its date by the user's calendar and the Gregorian one.
+func checkBothDates(t *testing.T, birthday almanac.Birthday, u almanac.User, next calendar.Occurrence) {
+	t.Helper()
+	payload, err := birthday.Payload(u, almanac.Occurrence{Occurrence: next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var says struct{ Message string }
+	if err := json.Unmarshal(payload, &says); err != nil {
+		t.Fatal(err)
+	}
+	date := next.Wall.Date
+	want := fmt.Sprintf("(%s, %d %s %d)", next.SystemDayText(), date.Day, date.Month, date.Year)
+	if next.Unit.System() != u.DateOfBirth.Calendar() || !strings.HasSuffix(says.Message, want) {
+		t.Errorf("the message of a user of the calendar %s, by %s: %q, want %s", u.DateOfBirth.Calendar(), next.Unit, says.Message, want)
 	}
 }
 
