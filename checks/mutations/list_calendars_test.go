@@ -111,7 +111,7 @@ var otherCalendars = []mutation{
 		test: "contrib/calendars TestEachDayAgreesWithICU",
 	},
 	{
-		promise: "dates of that calendar before SKIP moves them", in: clocks,
+		promise: "its date in that calendar before SKIP moves it", in: clocks,
 		file: "calendar/rscale.go",
 		old:  "= named.String(), UnitDay", new: "= is.String(), UnitDay",
 		test: "calendar TestRulesByAnotherCalendar$",

@@ -153,7 +153,7 @@ var daysKept = []mutation{
 		test: "internal/cron TestSchedule_Next$",
 	},
 	{
-		promise: "A test compares each of their days with a second list.", in: "contrib/holidays/README.md",
+		promise: "A test compares them with a second list.", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/days/GB-SCT.txt",
 		old:  "2026-06-15 holiday Scotland's participation in the FIFA World Cup final\n", new: "",
 		test: "contrib/holidays TestDaysAreThoseOfASecondList",
@@ -163,5 +163,29 @@ var daysKept = []mutation{
 		file: "contrib/holidays/days/CN.txt",
 		old:  "2026-10-10 work\n", new: "",
 		test: "contrib/holidays TestDaysAreThoseOfASecondList",
+	},
+	{
+		promise: "each program compares all that it registered", in: days,
+		file: "timezone_days.go",
+		old:  "for _, name := range calendar.SystemNames() {", new: "for _, name := range calendar.SystemNames()[:0] {",
+		test: ". TestACorrectedCalendarMovesBirthdays",
+	},
+	{
+		promise: "A calendar of a later release replaces the registered one.", in: "docs/clocks.md",
+		file: "calendar/systems.go",
+		old:  "known[same] = s", new: "_ = s",
+		test: "calendar TestALaterReleaseReplacesTheKnownCalendar",
+	},
+	{
+		promise: "Korean days after 2050 are provisional", in: "docs/clocks.md",
+		file: "calendar/consulted.go",
+		old:  "provisional := info.Provisional != Date{} && !d.Before(info.Provisional)", new: "provisional := false",
+		test: "calendar TestSlotsOnProvisionalDaysOfACalendarAreProvisional",
+	},
+	{
+		promise: "`BIRTHDAY/2027`, or `BIRTHDAY/hebrew:5787` by another calendar", in: "docs/handlers.md",
+		file: "handler_followup.go",
+		old:  `key = by + ":" + key`, new: "_ = by",
+		test: ". TestFallbacksOfTwoCalendarsDiffer",
 	},
 }

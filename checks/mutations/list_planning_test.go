@@ -195,8 +195,20 @@ var edits = []mutation{
 	{
 		promise: "first event on or after the day is planned at once", in: handlers,
 		file: "user_opt_out.go",
-		old:  "return later(after, begins.Instant.Add(-time.Second))", new: "return after",
+		old:  "if day == (calendar.Date{}) {\n\t\treturn anyNextOf(", new: "if true {\n\t\treturn anyNextOf(",
 		test: "almanactest TestMemoryRepository/^OptOut$",
+	},
+	{
+		promise: "moves an event of that day to the evening before", in: "docs/adr/0076-opt-outs-until.md",
+		file: "user_opt_out.go",
+		old:  "calendar.Policies{Gap: calendar.GapBackward}", new: "calendar.Policies{Gap: calendar.GapBoundary}",
+		test: "almanactest TestMemoryRepository/^OptOut$",
+	},
+	{
+		promise: "A `Spread` of a handler does not leave the interval in which `Within` has put the slot", in: days,
+		file: "event.go",
+		old:  "e.detached() && !bounded {", new: "e.detached() && !bounded && false {",
+		test: ". TestASpreadFollowUpStaysInItsIntervalWhenTheUserMoves",
 	},
 	{
 		promise: "What lies before it is not delivered, also not later.", in: handlers,
@@ -341,9 +353,9 @@ var usedDays = []mutation{
 		test: "httpapi TestTheAPIRequiresNamesAndADateOfBirthByDefault",
 	},
 	{
-		promise: "worst off is the least outside.", in: "docs/clocks.md",
+		promise: "the zone furthest outside the window is the least outside.", in: "docs/clocks.md",
 		file: "calendar/shared_time.go",
-		old:  "ending[len(ending)-1].at)/2", new: "ending[len(ending)-1].at)/4",
+		old:  "next.opens.Sub(last.closes)/2", new: "next.opens.Sub(last.closes)/4",
 		test: "calendar TestATimeForAWholeCountry",
 	},
 }

@@ -29,13 +29,14 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 	d.send(t, h, 201, request{"POST", "/user", `{"timezone":"UTC","dateOfBirth":"--02-29"}`, nil})
 	d.send(t, h, 200, request{"GET", path, "", nil})
 	d.send(t, h, 304, request{"GET", path, "", []string{`If-None-Match: "1"`}})
-	d.send(t, h, 200, request{"PUT", path, `{"timezone":"Asia/Tokyo","attributes":{},"locale":""}`, []string{`If-Match: "1"`}})
+	d.send(t, h, 200, request{"PUT", path, `{"timezone":"Asia/Tokyo","zoneSource":"guessed","attributes":{},"locale":""}`, []string{`If-Match: "1"`}})
 	d.send(t, h, 200, request{"PATCH", path, `{"attributes":{"team":null},"externalId":null}`, []string{patch}})
-	d.send(t, h, 200, request{"PATCH", path, `{"attributes":null}`, []string{patch}})
+	d.send(t, h, 200, request{"PATCH", path, `{"attributes":null,"timezone":"UTC","zoneSource":"declared"}`, []string{patch}})
 	d.send(t, h, 415, request{"PATCH", path, `{}`, nil})
 	d.send(t, h, 200, request{"POST", path + "/opt-out", `{"type":"BIRTHDAY","channel":"mail"}`, nil})
 	d.send(t, h, 200, request{"POST", path + "/opt-out", `{}`, nil})
 	d.send(t, h, 200, request{"POST", path + "/opt-in", `{}`, nil})
+	d.testConsulted(t, o, h)
 	events := d.send(t, h, 200, request{"GET", path + "/events?limit=1&type=BIRTHDAY&status=PENDING", "", nil}).body["events"].([]any)
 	d.send(t, h, 200, request{"GET", "/events/" + id(events[0]), "", nil})
 	o.failed(t)
@@ -63,6 +64,7 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	page := d.send(t, h, 200, request{"GET", "/users?name=love&limit=1", "", nil})
 	d.send(t, h, 200, request{"GET", "/users?name=love&cursor=" + url.QueryEscape(page.body["nextCursor"].(string)), "", nil})
 	d.send(t, h, 200, request{"GET", "/users?email=a%40example.com&externalId=x", "", nil})
+	d.testConsulted(t, o, h)
 	d.send(t, h, 200, request{"GET", user, "", nil})
 	d.send(t, h, 304, request{"GET", user, "", []string{`If-None-Match: "1"`}})
 	d.send(t, h, 200, request{"GET", user + "/events?order=next&status=PENDING&type=BIRTHDAY", "", nil})
@@ -112,6 +114,18 @@ func (d *described) refused(t *testing.T, o *office, h http.Handler, users strin
 	id, weekends := o.unplanned(t).ID.String(), `{"type":"`+typeWeekend+`"}`
 	d.send(t, h, 200, request{"POST", users + id + "/opt-out", weekends, nil})
 	d.send(t, h, 422, request{"POST", users + id + "/opt-in", weekends, nil})
+}
+
+// testConsulted reads an event whose rule has looked up a work calendar.
+func (d *described) testConsulted(t *testing.T, o *office, h http.Handler) {
+	t.Helper()
+	for _, e := range o.hire(t, `{"rent":1}`).Events {
+		if e.Type == "RENT" {
+			require.Contains(t, d.send(t, h, 200, request{"GET", "/events/" + e.ID.String(), "", nil}).body["event"], "consulted")
+			return
+		}
+	}
+	require.Fail(t, "no event of RENT")
 }
 
 // all sends what every API answers alike, and requires that each documented status was seen.

@@ -44,6 +44,22 @@ func weekend() almanac.Recurring {
 	}
 }
 
+// rent is a handler for the first working day of each month.
+func rent(t *testing.T) almanac.Recurring {
+	t.Helper()
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-01-01\nuntil 2026-12-31")
+	require.NoError(t, err)
+	return almanac.Recurring{
+		Type: "RENT",
+		Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			if !strings.Contains(string(u.Attributes), "rent") {
+				return nil, nil
+			}
+			return calendar.Within{Of: calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 9}}, WorkDays: days}, nil
+		},
+	}
+}
+
 // office is a program with both APIs.
 type office struct {
 	repository almanac.Repository
@@ -60,7 +76,7 @@ func newOffice(t *testing.T) *office {
 func openOffice(t *testing.T, r almanac.Repository) *office {
 	t.Helper()
 	o := &office{repository: r, auth: httpapi.NoAuthentication{}}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend())
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend(), rent(t))
 	require.NoError(t, err)
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
 	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithZoneGuess("UTC", nil), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
