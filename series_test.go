@@ -785,3 +785,10 @@ func TestARejectedTimeOfWeeksAgoRefusesNoEdit(t *testing.T) {
 		require.Equal(t, "2000-05-21T02:30:00", w.all(t)[0].Wall.String())
 	})
 }
+
+// wasItself reports whether an occurrence was delivered as it is.
+func wasItself(delivered []almanac.UsedKey, o calendar.Occurrence) bool {
+	return slices.ContainsFunc(delivered, func(d almanac.UsedKey) bool {
+		return d.Unit == o.Unit && d.Key == o.Key && (d.Nominal == o.Nominal || d.Nominal == o.Wall)
+	})
+}
