@@ -169,7 +169,7 @@ func TestZonesAreReconciled(t *testing.T) {
 		by.press(b, "Show what reconciling would move")
 		require.Contains(t, b.text("main"), "1 event would move. Nothing has changed yet.")
 		require.NotEqual(t, right, h.event(t, e.ID).Due)
-		by.press(b, "Move 1 event and store the rules")
+		by.press(b, "Move 1 event and store the rules and calendars")
 		require.Contains(t, b.text("main"), "1 event moved.")
 		require.Equal(t, right, h.event(t, e.ID).Due)
 	})
