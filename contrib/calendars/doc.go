@@ -18,14 +18,15 @@
 // Iran's calendar authority has published its leap years.
 //
 // Umm al-Qura is the table of ICU 78.2 for the years 1300 to 1600. ICU names KACST, the King Abdulaziz City
-// for Science and Technology, as its source. Nothing here was compared with a publication of KACST. What
-// was printed in Saudi Arabia before 1420 differs from this table in many months.
+// for Science and Technology, as its source. Others have compared the same table in OpenJDK with the
+// service of KACST for 1356 to 1500, and found no difference. What was printed in Saudi Arabia before 1420
+// differs from this table in many months.
 //
 // Chinese and Korean months were computed in November 2026: a month begins on the day of the new
 // moon in Beijing or Seoul, and the leap months follow GB/T 33661-2017. Where the Hong Kong
-// Observatory has another day, its day holds. All Chinese months of 1901 to 2100 are then those of
+// Observatory has another day, its day holds. All Chinese days from 1901-02-19 to 2100 are then those of
 // the Observatory, and all Korean months of 1900 to 2050 those of the Korea Astronomy and Space
-// Science Institute. They were compared with copies of the two tables: the README names the copies.
+// Science Institute. A test compares them with copies of the two tables, which the README names.
 // No authority has published Korean months after 2050. They are provisional: a month that begins
 // within minutes of midnight may begin a day later.
 //
