@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -130,13 +131,7 @@ func TestAClaimFromALaneCostsTheSameBesideAnOldTransaction(t *testing.T) {
 			_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.queue")
 			require.NoError(t, err)
 
-			cost := func() int {
-				claim()
-				asked := received.last("claim_lanes")
-				for asked.args[len(asked.args)-1] == (*time.Time)(nil) { // each second, one claim searches from the beginning
-					claim()
-					asked = received.last("claim_lanes")
-				}
+			read := func(asked statement) int {
 				for i, arg := range asked.args {
 					if _, is := arg.(uuid.UUID); is { // the token, which is used
 						asked.args[i] = uuid.New()
@@ -145,12 +140,26 @@ func TestAClaimFromALaneCostsTheSameBesideAnOldTransaction(t *testing.T) {
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
 				defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+				scans := func() (all string) { // the plans of a function are not shown; what the session did before may be counted, too
+					require.NoError(t, tx.QueryRow(t.Context(), `SELECT coalesce(string_agg(relname || ' ' || seq_scan, ', ' ORDER BY relname), '') FROM pg_stat_xact_user_tables
+						WHERE seq_scan > 0 AND relname IN ('queue', 'series', 'visits', 'lane_states')`).Scan(&all))
+					return all
+				}
+				before := scans()
 				p, _ := planOf(t, tx, "ANALYZE, BUFFERS, ", asked)
-				var scanned []string // the plans of a function are not shown
-				require.NoError(t, tx.QueryRow(t.Context(), `SELECT coalesce(array_agg(relname::text), '{}') FROM pg_stat_xact_user_tables
-					WHERE seq_scan > 0 AND relname IN ('queue', 'series', 'visits', 'lane_states')`).Scan(&scanned))
-				require.Empty(t, scanned)
+				require.Equal(t, before, scans(), "whole tables that were read")
 				return p.Hit + p.Read
+			}
+			// Each second, one claim searches from the beginning. The repeated one does so too if the one before it is long ago.
+			cost := func() int {
+				least := math.MaxInt
+				for range 10 {
+					claim()
+					if asked := received.last("claim_lanes"); asked.args[len(asked.args)-1] != (*time.Time)(nil) {
+						least = min(least, read(asked))
+					}
+				}
+				return least
 			}
 			first := cost()
 			for range claims / 10 {
