@@ -144,12 +144,12 @@ func (d DateOfBirth) String() string {
 }
 
 // Birthdays returns the rule of the birthdays, each at a time of day: a [calendar.Yearly], or a
-// [calendar.YearlyBy] whose keys are years of the calendar of d. Missing says what happens in a year of that
-// calendar without the month or the day. It has no effect on Gregorian birthdays: see [calendar.Policies].
+// [calendar.YearlyBy] whose keys are years of the calendar of d. [calendar.Policies] say what happens in a year
+// without the month or the day.
 //
 // The error matches [calendar.ErrNoOccurrence] if d is zero. It is a [*calendar.UnknownSystemError] if this
 // program does not know the calendar.
-func (d DateOfBirth) Birthdays(at calendar.Clock, missing calendar.Missing) (calendar.Recurrence, error) {
+func (d DateOfBirth) Birthdays(at calendar.Clock) (calendar.Recurrence, error) {
 	switch d.system {
 	case "":
 		if d.IsZero() {
@@ -161,7 +161,7 @@ func (d DateOfBirth) Birthdays(at calendar.Clock, missing calendar.Missing) (cal
 		if err != nil {
 			return nil, err
 		}
-		return calendar.YearlyBy{System: system, Month: d.day.Month, Leap: d.day.Leap, Day: d.day.Day, At: at, Missing: missing}, nil
+		return calendar.YearlyBy{System: system, Month: d.day.Month, Leap: d.day.Leap, Day: d.day.Day, At: at}, nil
 	}
 }
 

@@ -71,7 +71,7 @@ func TestDatesOfBirthByAnotherCalendarAreChecked(t *testing.T) {
 	require.Equal(t, "unheard-of", unknown.Name)
 	d, err := almanac.StoredDateOfBirth("5774-05L-08", "unheard-of")
 	require.NoError(t, err, "a program reads users whose calendar it does not know")
-	_, err = d.Birthdays(calendar.Clock{}, calendar.Missing{})
+	_, err = d.Birthdays(calendar.Clock{})
 	require.ErrorIs(t, err, calendar.ErrUnknownSystem)
 }
 
@@ -226,7 +226,7 @@ func TestGregorianGreetingsSayNoOtherDate(t *testing.T) {
 
 func TestBirthdayChecksItsPolicies(t *testing.T) {
 	t.Parallel()
-	_, err := almanac.NewRegistry(almanac.Birthday{Missing: calendar.Missing{Month: "sideways"}})
+	_, err := almanac.NewRegistry(almanac.Birthday{Policies: calendar.Policies{Missing: calendar.Missing{Month: "sideways"}}})
 	require.ErrorContains(t, err, `missing "sideways" is no policy for a missing month`)
 }
 

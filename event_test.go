@@ -223,6 +223,24 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 	}
 }
 
+// The repositories have room for 400 bytes of calendars. Whoever needs more learns of it when the event is planned.
+func TestAnEventOfTooManyCalendarsIsRefused(t *testing.T) {
+	t.Parallel()
+	u := ada(t)
+	o, err := almanac.Birthday{}.Next(u, u.CreatedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bytes, refused := range map[int]bool{400: false, 401: true} {
+		o.Consulted.Calendars = strings.Repeat("X", bytes)
+		_, err := almanac.NewEvent(u, almanac.Birthday{}, almanac.Occurrence{Occurrence: o})
+		invalid, is := errors.AsType[*almanac.ValidationError](err)
+		if is != refused || is && (len(invalid.Fields) != 1 || invalid.Fields[0].Field != "calendars") {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
+	}
+}
+
 func TestReasonsBecomeStorable(t *testing.T) {
 	t.Parallel()
 

@@ -125,6 +125,63 @@ func ExampleWithZoneGuess() {
 	// America/Denver declared 2027-12-10T16:00:00Z
 }
 
+// survey is a handler of the host: on the first of each month at 10:00. For a user of whom only the country is
+// known, that is a time of day at which offices are open in all zones of the country.
+type survey struct{ fireworks }
+
+func (survey) EventType() string { return "SURVEY" }
+
+func (survey) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	rule := calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 10}}
+	var facts struct{ Country string }
+	if err := json.Unmarshal(u.Attributes, &facts); u.ZoneSource == almanac.ZoneDeclared || err != nil || facts.Country == "" {
+		return calendar.Next(rule, u.Timezone, calendar.Policies{}, after)
+	}
+	zones, err := calendar.ZonesOf(facts.Country)
+	if err != nil {
+		return calendar.Occurrence{}, err
+	}
+	begin := calendar.WallTimeOf(after.AddDate(0, 0, -2)) // before what clocks show in any zone
+	for {
+		slot, err := rule.After(begin, calendar.Policies{})
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		at, err := calendar.InAllZones(zones, slot.Wall, must(calendar.ParseWindow("09:00-18:00")))
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		if at.Instant.After(after) {
+			return calendar.Occurrence{Key: slot.Key, Unit: slot.Unit, Nominal: slot.Wall, Wall: at.Wall, Zone: at.Zone}, nil
+		}
+		begin = slot.Wall
+	}
+}
+
+// A country can have several zones. The handler then plans for all of them, until the user declares one.
+func ExampleWithZoneGuess_severalZones() {
+	ctx := context.Background()
+	scheduler := must(almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return spring }), must(almanac.NewRegistry(survey{})),
+		almanac.WithDeliverer("sky", new(almanactest.Recorder)), almanac.WithZoneGuess("Etc/UTC", nil)))
+	ada := must(scheduler.CreateUser(ctx, almanac.Profile{
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Attributes: json.RawMessage(`{"country": "US"}`),
+	}))
+	due := ada.Events[0].Due
+	fmt.Println(ada.User.ZoneSource, ada.Events[0].OccurrenceKey, ada.Events[0].Wall, ada.Events[0].Zone)
+	for _, name := range []string{"Pacific/Honolulu", "America/Denver", "America/New_York"} {
+		fmt.Println(must(calendar.LoadTimezone(name)).WallTime(due).Clock, name)
+	}
+	zone := "America/Denver"
+	moved := must(scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{Timezone: &zone}))
+	fmt.Println(moved.User.ZoneSource, moved.Moved[0].Wall, moved.Moved[0].Zone)
+	// Output:
+	// default 2027-03 2027-03-01T10:00:00 America/Adak
+	// 10:00:00 Pacific/Honolulu
+	// 13:00:00 America/Denver
+	// 15:00:00 America/New_York
+	// declared 2027-03-01T10:00:00 America/Denver
+}
+
 // Every bad field is named at once, as a form needs it.
 func ExampleValidationError() {
 	now := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)

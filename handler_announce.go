@@ -53,8 +53,8 @@ func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurren
 	return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, z.WallTime(after))
 }
 
-// announcement is what a payload says about the day of its event: what it announces, and why it was moved.
-// It is empty if nothing moved the event, and it announces nothing.
+// announcement is what a payload says about the day of its event: what it announces, and why the rule chose the
+// day or the time. It is empty for an event that announces nothing, at the day and the time that its rule names.
 type announcement struct {
 	Date       string `json:"date,omitempty"`
 	DaysBefore int    `json:"daysBefore,omitempty"`
@@ -64,7 +64,7 @@ type announcement struct {
 // announced returns what an occurrence announces. A window can have moved the occurrence to another day. So the
 // days are counted, unless the occurrence is one of the host's own: that one can be on any day.
 func (a announcer) announced(o Occurrence) (announcement, error) {
-	says := announcement{Reason: o.whyMoved()}
+	says := announcement{Reason: o.whyChosen()}
 	if a.days == 0 {
 		return says, nil
 	}
@@ -75,7 +75,7 @@ func (a announcer) announced(o Occurrence) (announcement, error) {
 	return says, err
 }
 
-// kept returns the occurrence of a pending event that keeps its time. Why it was moved and what it announces are
+// kept returns the occurrence of a pending event that keeps its time. Why its day was chosen and what it announces are
 // read from its payload, because only the rule that planned it knows. Only ready-made handlers use them, so
 // members of other payloads that have these names do no harm.
 func (e Event) kept() Occurrence {
@@ -94,16 +94,14 @@ func (e Event) kept() Occurrence {
 	return o
 }
 
-// whyMoved says why a policy of another calendar, working days or a window moved an occurrence, or "" if none did.
-func (o Occurrence) whyMoved() string {
-	moved := o.Move.From != (calendar.WallTime{})
-	switch {
-	case moved && o.DayReason != "":
-		return o.DayReason + "; " + o.Move.Reason()
-	case moved:
-		return o.Move.Reason()
+// whyChosen says how a policy of another calendar, working days or a window chose the day or the time of an
+// occurrence, or "" if none did. Working days that an Offset or a Monthly counts choose a day, too.
+func (o Occurrence) whyChosen() string {
+	move := o.Move.Reason()
+	if o.DayReason != "" && move != "" {
+		return o.DayReason + "; " + move
 	}
-	return cmp.Or(o.DayReason, o.moved)
+	return cmp.Or(move, o.DayReason, o.moved)
 }
 
 // slot returns the slot of the rule with a key. A policy can have moved that of the year before into this year.

@@ -34,7 +34,8 @@ type Birthday struct {
 	At func(u User) calendar.Clock
 	// Window returns the window of u, such as that of [calendar.ParseQuietHours]. A time of day outside of it
 	// moves to an opening on the same day. If the window does not open on that day, the time moves to the next
-	// day on which it does. Nil means the whole week. [WithWindow] is for events that are late.
+	// day on which it does. If holidays close it, name their work calendars in WorkCalendars. Nil means the
+	// whole week. [WithWindow] is for events that are late.
 	Window func(u User) calendar.Window
 	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
 	// Zero means on the day. A user who is created after the day of the announcement is not
@@ -44,11 +45,8 @@ type Birthday struct {
 	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
 	// if Before is not zero.
 	Message func(u User) string
-	// Missing says when users of another calendar are greeted in a year that lacks the month or the
-	// day. An empty policy means what is customary in the calendar.
-	Missing calendar.Missing
-	// Policies say how birthdays on 29 February, and wall times that clocks skip or show
-	// twice, are resolved. The zero Policies mean the defaults.
+	// Policies say how birthdays on 29 February, those on days that another calendar lacks, and wall times that
+	// clocks skip or show twice, are resolved. The zero Policies mean the defaults.
 	Policies calendar.Policies
 	// Via is the channel. Empty means ChannelWebhook.
 	Via Channel
@@ -74,7 +72,7 @@ func (b Birthday) EventType() string { return cmp.Or(b.Type, TypeBirthday) }
 
 // valid returns what NewRegistry refuses.
 func (b Birthday) validate() error {
-	return errors.Join(checkBefore(b.Before), b.Missing.Check(), b.Policies.Check())
+	return errors.Join(checkBefore(b.Before), b.Policies.Check())
 }
 
 // checkBefore returns an error for a number of days that no announcement can have.
@@ -103,16 +101,16 @@ func (b Birthday) Next(u User, after time.Time) (calendar.Occurrence, error) {
 
 func (b Birthday) announcer(u User) (announcer, error) {
 	at := nineOr(b.At, u)
-	birthdays, err := u.DateOfBirth.Birthdays(at, b.Missing)
+	birthdays, err := u.DateOfBirth.Birthdays(at)
 	return announcer{birthdays, at, b.Before, windowOf(b.Window, u), b.Policies}, err
 }
 
 // Payload returns {"message": …}. If Before is not zero, "date" is the birthday, and
 // "daysBefore" is how many days it is ahead: Before, unless the Window moved the announcement to another day.
 //
-// "reason" says in English why the event was moved. It is the DayReason of the occurrence if the birthday is by another
-// calendar and Missing moved it, and what [calendar.Move.Reason] says if the Window moved the event. Both are
-// separated by "; ". If nothing moved the event, "reason" is absent.
+// "reason" says in English why the rule chose the day or the time. It is the DayReason of the occurrence if the birthday
+// is by another calendar and Policies.Missing moved it, and what [calendar.Move.Reason] says if the Window moved the
+// event. Both are separated by "; ". If neither decided on the day or the time, "reason" is absent.
 //
 // For a user of another calendar, "date" is always there. "calendar" is the name of the calendar, and
 // "calendarDate" the birthday by it, such as "5787-05L-08". "age" is the age in years of the calendar, if the year of

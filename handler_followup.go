@@ -22,7 +22,8 @@ type Follower interface {
 }
 
 // FollowUp is a single event that is detached from the series of its type. No event succeeds it, unless
-// its handler is a [Follower] too. When the user moves, it is due at the same wall time in the new zone.
+// its handler is a [Follower] too. When the user moves, it is due at the same wall time in the new zone. A new
+// release of a calendar does not move it.
 type FollowUp struct {
 	// Type is the event type. The handler of this type makes the payload and chooses the channel.
 	Type string
@@ -93,6 +94,7 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 	if err != nil {
 		return Event{}, err
 	}
+	e.Consulted = calendar.Consulted{} // no rule plans it again after a new release
 	e.Origin = Origin{Kind: OriginFollowUp, From: ended.ID}
 	e.ID = successorID(e, ended, now)
 	return e, nil

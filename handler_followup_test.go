@@ -307,3 +307,37 @@ func TestFallbacksOfTwoCalendarsDiffer(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"GREETING/2027", "GREETING/lunar:2027"}, keys)
 }
+
+// A new release moves no follow-up, because no rule plans it again.
+func TestAFollowUpHasConsultedNoCalendar(t *testing.T) {
+	t.Parallel()
+	r := openAges("2026-12-01T10:00:00Z")
+	zones := rulesOf(t, "2026a", beirutAsItIs)
+	program := func(c *calendar.WorkCalendar) almanac.Scheduler {
+		rule := onWorkDays(the28th, "")(c)
+		digest := party{series{eventType: "DIGEST", seconds: []time.Time{r.now.Add(time.Hour)}, execute: new(receiver).Deliver}, nil}
+		digest.follow = func(u almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+			slot, err := calendar.Next(rule, u.Timezone, calendar.Policies{}, ended.Due)
+			require.NotEmpty(t, slot.Consulted.Calendars)
+			return []almanac.FollowUp{{"RENT", slot}}, err
+		}
+		registry, err := almanac.NewRegistry(digest, office(c, nil))
+		require.NoError(t, err)
+		s, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))
+		require.NoError(t, err)
+		return s
+	}
+	older := program(land(t, "2026-11-01"))
+	follow(t, older, zones)
+	_, err := older.CreateUser(t.Context(), inLondon)
+	require.NoError(t, err)
+	*r.now = r.now.Add(2 * time.Hour)
+	_, err = older.RunOnce(t.Context(), almanac.RunOnceOptions{})
+	require.NoError(t, err)
+	require.Empty(t, follow(t, program(land(t, "2026-12-01", "2026-12-28")), zones))
+	found, err := r.Find(t.Context(), almanac.OfType("RENT"), almanac.Page{})
+	require.NoError(t, err)
+	require.Len(t, found.Items, 1)
+	require.Equal(t, "2026-12-28T09:00:00", found.Items[0].Wall.String())
+	require.Zero(t, found.Items[0].Consulted)
+}

@@ -291,9 +291,11 @@ func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 }
 
 // Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key. If the
-// rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance. If a
-// [calendar.Within] or a policy of another calendar moved the occurrence, "reason" says why, as [Birthday].Payload
-// does. Otherwise it is absent.
+// rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance.
+//
+// "reason" says in English why the rule chose the day or the time, if working days, a window or a policy of another
+// calendar decided on it: what moved the occurrence, or which working day it is, such as "third working day of
+// DE-BY". Otherwise it is absent. [Birthday].Payload says from what it is made.
 func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	if o.Announces == (calendar.WallTime{}) {
 		o.Announces = o.announces
@@ -302,7 +304,7 @@ func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	if r.Message != nil {
 		message = r.Message(u, o)
 	}
-	announced := announcement{Reason: o.whyMoved()}
+	announced := announcement{Reason: o.whyChosen()}
 	if o.Announces != (calendar.WallTime{}) {
 		midnight := func(d calendar.Date) time.Time { return calendar.WallTime{Date: d}.Labelled() }
 		days := midnight(o.Announces.Date).Sub(midnight(o.Wall.Date)) / (24 * time.Hour)

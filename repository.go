@@ -156,9 +156,10 @@ type MaintenanceRepository interface {
 	// not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) (ZoneBook, error)) error
 
-	// Consulted returns what the pending events of a type have consulted ([Event].Consulted), without
-	// repetition and in the order of the texts. It leaves out events that have consulted nothing.
-	Consulted(ctx context.Context, eventType string) ([]calendar.Consulted, error)
+	// Consulted returns what the pending events of a type have consulted ([Event].Consulted), if it has one
+	// of the given calendars in an earlier release than the given one. Releases has them by name, as
+	// in [calendar.DayRules]. The result has no repetition, and the order of the texts.
+	Consulted(ctx context.Context, eventType string, releases map[string]string) ([]calendar.Consulted, error)
 
 	// FindConsulted returns a page of the pending events of a type that have consulted exactly this, in order
 	// of creation. The zero value finds none.

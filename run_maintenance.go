@@ -73,10 +73,11 @@ type zoneFollower struct {
 	doubts  map[string]time.Time // the rechecks that remained after that, by zone
 	refused error                // about events that could not be moved by then, and about calendars
 	left    leftDays             // the events that could not be planned again by then
+	looked  map[string]time.Time // when events of types with many texts were last looked at, by the same clock
 }
 
 func (s *scheduler) followZones() engine.Task {
-	f := &zoneFollower{scheduler: s}
+	f := &zoneFollower{scheduler: s, looked: make(map[string]time.Time)}
 	return engine.Task{Name: "compare zone rules", Every: min(s.zoneCheck, max(s.sweep, zoneLook)), Limit: s.zoneCheck, Do: f.follow}
 }
 
@@ -108,14 +109,24 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 // as many as events if a handler fails. Events of further texts wait for the next check, at most an hour.
 const leftLooks = 100
 
+// minuteTexts is how many texts of earlier releases are read for a type each minute. If there are more, they are
+// read once in recheckGrace. Events that no change concerns keep their release for as long as they are pending.
+const minuteTexts = 1000
+
 // hasNewDays reports whether pending events must be planned again, besides those that the last check left. A
 // program with an older release of a calendar, which runs beside this one, plans such events.
 func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, error) {
 	work, looks := f.compareDays(book), 0
 	for _, eventType := range f.registry.EventTypes() {
-		list, err := f.outdatedDays(ctx, eventType, work)
+		if rested := book.Now.Sub(f.looked[eventType]); rested >= 0 && rested < recheckGrace {
+			continue
+		}
+		list, texts, err := f.outdatedDays(ctx, eventType, work)
 		if err != nil {
 			return false, err
+		}
+		if texts > minuteTexts {
+			f.looked[eventType] = book.Now
 		}
 		for _, c := range list {
 			left := f.left[lookedUp{eventType, c}]

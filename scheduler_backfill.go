@@ -265,5 +265,8 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 	if err == nil {
 		err = p.zones.Load().permits(events...)
 	}
-	return events, err
+	if err != nil {
+		return nil, err // plan stores all events that it has
+	}
+	return events, nil
 }

@@ -120,7 +120,7 @@ CREATE TABLE :"schema".series (
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     nominal_local          timestamp,             -- the wall time before the rule or an operator moved it; NULL if it is the target
     target_timezone        text NOT NULL CHECK (length(target_timezone) <= 100),
-    policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
+    policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end; of a rule by another calendar also missing month,missing day
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
     key_instant            timestamptz,           -- the target when the event was created, which its key hashes; NULL if it never moved
     ready_at               timestamptz,           -- when the event can first be claimed, if after its target: its type is spread, or the target was past when it was set; else NULL

@@ -51,7 +51,7 @@ func (s *scheduler) replanDays(ctx context.Context, options ReconcileOptions, wo
 }
 
 func (p dayPass) replanType(ctx context.Context, eventType string) error {
-	list, err := p.outdatedDays(ctx, eventType, p.dayWork)
+	list, _, err := p.outdatedDays(ctx, eventType, p.dayWork)
 	for _, c := range list {
 		for page := (Page{Limit: maxMoves}); err == nil; {
 			var found List[Event]

@@ -3,8 +3,10 @@ package almanac_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -148,6 +150,67 @@ func TestANewReleaseOfACalendarMovesEvents(t *testing.T) {
 	}
 }
 
+// A delivered event stays, and so does one that was claimed once. The next event follows the news.
+func TestANewReleaseLeavesEventsThatWereClaimed(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := repository(t)
+			now, err := r.Now(t.Context())
+			require.NoError(t, err)
+			zones := rulesOf(t, "2026a", beirutAsItIs)
+			daily := onWorkDays(calendar.Daily{At: atNine}, calendar.SkipDay)
+			was, is := land(t, "2026-11-01"), land(t, "2026-12-01", daysFrom(now, 28)...)
+			h := office(was, daily(was))
+			registry, err := almanac.NewRegistry(h)
+			require.NoError(t, err)
+			before, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+				if d.User.FirstName == grace.FirstName {
+					return almanac.RetryAfter(time.Hour, errBusy)
+				}
+				return nil
+			})))
+			require.NoError(t, err)
+			follow(t, before, zones)
+			var claimed []almanac.Event
+			for _, profile := range []almanac.Profile{inLondon, grace} {
+				u, err := almanac.NewUser(profile, now)
+				require.NoError(t, err)
+				due, err := h.Next(u, now.AddDate(0, 0, -5))
+				require.NoError(t, err)
+				e, err := almanac.NewEvent(u, h, almanac.Occurrence{Occurrence: due})
+				require.NoError(t, err)
+				_, _, err = almanactest.CreateUser(t.Context(), r, u, e)
+				require.NoError(t, err)
+				_, err = before.RunOnce(t.Context(), almanac.RunOnceOptions{})
+				require.NoError(t, err)
+				stored, err := r.Event(t.Context(), e.ID)
+				require.NoError(t, err)
+				claimed = append(claimed, stored)
+			}
+			require.Equal(t, []any{almanac.Completed, almanac.Pending, 1}, []any{claimed[0].Status, claimed[1].Status, claimed[1].ClaimCount})
+
+			reports := follow(t, with(t, r, office(is, daily(is))), zones)
+			require.Len(t, reports, 1)
+			require.Equal(t, 1, reports[0].Checked, "the next event of Ada")
+			for _, e := range claimed {
+				stored, err := r.Event(t.Context(), e.ID)
+				require.NoError(t, err)
+				require.Equal(t, e, stored)
+			}
+		})
+	}
+}
+
+// daysFrom returns the dates of days from the day before an instant on.
+func daysFrom(now time.Time, n int) (all []string) {
+	for i := range n {
+		all = append(all, calendar.WallTimeOf(now).Date.AddDays(i-1).String())
+	}
+	return all
+}
+
 // A host with a newer release ends with the same events as one that began with it.
 func TestANewReleaseGivesTheEventsThatItWouldHavePlanned(t *testing.T) {
 	t.Parallel()
@@ -221,8 +284,8 @@ func TestAnOlderReleaseUndoesNothing(t *testing.T) {
 	require.Equal(t, 2, reports[0].Checked)
 }
 
-// An older program cannot say why a newer one has moved an event. So it keeps the reason, and counts the days
-// to a birthday from the day on which the event is.
+// An older program cannot say why a newer one has chosen the day of an event. So it keeps the reason, and counts
+// the days to a birthday from the day on which the event is.
 func TestAnOlderReleaseKeepsWhyAnEventWasMoved(t *testing.T) {
 	t.Parallel()
 	named := func(c *calendar.WorkCalendar) almanac.EventHandler {
@@ -244,6 +307,11 @@ func TestAnOlderReleaseKeepsWhyAnEventWasMoved(t *testing.T) {
 		h.Message = func(u almanac.User, o almanac.Occurrence) string { return u.FirstName + " " + o.Announces.String() }
 		return h
 	}
+	last := func(c *calendar.WorkCalendar) almanac.EventHandler {
+		h := office(c, calendar.Monthly{Day: -1, At: atNine, WorkDays: c}).(almanac.Recurring)
+		h.Message = func(u almanac.User, o almanac.Occurrence) string { return u.FirstName + " " + o.Wall.String() }
+		return h
+	}
 	feast := func(c *calendar.WorkCalendar) almanac.EventHandler {
 		s := shifted{release: c.Release()}
 		if s.release == "2026-11-01" {
@@ -257,7 +325,8 @@ func TestAnOlderReleaseKeepsWhyAnEventWasMoved(t *testing.T) {
 		handler       func(*calendar.WorkCalendar) almanac.EventHandler
 		holiday, want string
 	}{
-		"an offset in working days": {ahead, "2026-12-24", `{"message": "Ada 2026-12-28T09:00:00", "occurrence": "2026-12", "date": "2026-12-28", "daysBefore": 6}`},
+		"an offset in working days": {ahead, "2026-12-24", `{"message": "Ada 2026-12-28T09:00:00", "occurrence": "2026-12", "date": "2026-12-28", "daysBefore": 6, "reason": "3 working days of LAND"}`},
+		"the n-th working day":      {last, "2026-12-31", `{"message": "Ada 2026-12-30T09:00:00", "occurrence": "2026-12", "reason": "last working day of LAND"}`},
 		"another calendar":          {feast, "2026-12-24", `{"message": "Ada", "occurrence": "2027", "reason": "29 month moved to 28 month"}`},
 		"a rule":                    {named, "2026-12-28", `{"message": "Ada", "occurrence": "2026-12", "reason": "moved from Monday 28 December to Tuesday 29 December because of a holiday"}`},
 		"an announcement": {soon, "2027-01-13", `{"message": "Hey, Ada Lovelace it's your birthday tomorrow", "date": "2027-01-15", "daysBefore": 1,
@@ -325,6 +394,44 @@ func TestRunPlansEventsOfAnOlderReleaseAgainSoon(t *testing.T) {
 	})
 }
 
+// busyTexts is a repository with many events that a release of LAND has planned, and no change concerns.
+type busyTexts struct {
+	almanac.Repository
+	looks atomic.Int32
+}
+
+func (r *busyTexts) Consulted(ctx context.Context, eventType string, releases map[string]string) ([]calendar.Consulted, error) {
+	r.looks.Add(1)
+	all, err := r.Repository.Consulted(ctx, eventType, releases)
+	for n := range 5000 {
+		day := calendar.Date{Year: 1999, Month: time.January, Day: 1}.AddDays(n / 50)
+		all = append(all, calendar.Consulted{Calendars: "LAND@1999-11-01", From: day, Until: day.AddDays(n % 50)})
+	}
+	return all, err
+}
+
+// Events that no change concerns keep their release for up to a year. Reading them all each minute would cost too much.
+func TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &busyTexts{Repository: almanactest.NewRepository(nil)} // in the year 2000
+		w := openOn(r)
+		was, is := land(t, "1999-11-01"), land(t, "1999-12-01", "2000-01-28")
+		older := with(t, r, office(was, onWorkDays(the28th, "")(was)))
+		follow(t, older, nil) // stores its release
+		w.run(t, office(is, onWorkDays(the28th, "")(is)), almanac.WithZoneCheck(30*24*time.Hour), almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))
+		time.Sleep(10 * time.Minute)
+		r.looks.Store(0)
+		time.Sleep(2 * time.Hour)
+		require.LessOrEqual(t, r.looks.Load(), int32(5), "two, and those of checks of zone rules")
+		_, err := older.CreateUser(t.Context(), inLondon)
+		require.NoError(t, err)
+		time.Sleep(time.Hour + 10*time.Minute)
+		require.Equal(t, []string{"2000-01 2000-01-31T09:00:00"}, pendingOf(t, w.store))
+		require.NoError(t, w.stop())
+	})
+}
+
 // An event that cannot be planned again neither hides others that have consulted the same, nor is forgotten.
 func TestRunGoesOnAfterAnEventThatCannotBePlannedAgain(t *testing.T) {
 	t.Parallel()
@@ -381,12 +488,8 @@ func TestAnotherProcessContinuesAPassThatWasKilled(t *testing.T) {
 			now, err := r.Now(t.Context())
 			require.NoError(t, err)
 			zones := rulesOf(t, "2026a", beirutAsItIs)
-			var christmas []string // no working day until the end of the month
-			for day := calendar.WallTimeOf(now).Date.AddDays(-7); len(christmas) < 28; day = day.AddDays(1) {
-				christmas = append(christmas, day.String())
-			}
 			daily := onWorkDays(calendar.Daily{At: atNine}, calendar.SkipDay)
-			was, is := land(t, "2026-11-01"), land(t, "2026-12-01", christmas...)
+			was, is := land(t, "2026-11-01"), land(t, "2026-12-01", daysFrom(now, 28)...)
 			before, after := office(was, daily(was)), office(is, daily(is))
 			for range 5 {
 				_, err := with(t, r, before).CreateUser(t.Context(), inLondon)
@@ -432,6 +535,17 @@ func TestTheSameReleaseWithOtherDaysIsRefusedForPlanning(t *testing.T) {
 			require.Equal(t, []string{"LAND", "2026-11-01"}, []string{differs.Name, differs.Release})
 			_, err = second.CreateUser(t.Context(), inLondon)
 			require.ErrorAs(t, err, &differs)
+			_, err = second.UpdateUser(t.Context(), ada.User.ID, almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")})
+			require.ErrorAs(t, err, &differs)
+			byron, err := with(t, r, almanac.Birthday{}).CreateUser(t.Context(), inLondon)
+			require.NoError(t, err)
+			_, err = second.Schedule(t.Context(), byron.User.ID, "RENT")
+			require.ErrorAs(t, err, &differs)
+			added, err := second.Backfill(t.Context(), "RENT", almanac.BackfillOptions{})
+			require.NoError(t, err)
+			require.Equal(t, 0, added.Events)
+			require.Len(t, added.Refused, 1)
+			require.ErrorAs(t, added.Refused[0].Err, &differs)
 			grace, err := first.CreateUser(t.Context(), inLondon)
 			require.NoError(t, err)
 			cancelled, err := second.Cancel(t.Context(), grace.Events[0].ID, almanac.CancelOptions{})
@@ -448,6 +562,10 @@ func TestTheSameReleaseWithOtherDaysIsRefusedForPlanning(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, almanac.Completed, done.Status)
 			stalled, err = r.Stalled(t.Context(), ada.User.ID, 0)
+			require.NoError(t, err)
+			require.Len(t, stalled, 1)
+			require.Contains(t, stalled[0].Error, "a changed calendar needs a later release")
+			stalled, err = r.Stalled(t.Context(), grace.User.ID, 0)
 			require.NoError(t, err)
 			require.Len(t, stalled, 1)
 			require.Contains(t, stalled[0].Error, "a changed calendar needs a later release")
@@ -560,4 +678,62 @@ func TestARegistryHasOneReleaseOfACalendar(t *testing.T) {
 	require.ErrorContains(t, err, "is not that of another handler")
 	_, err = almanac.NewRegistry(digest(nil))
 	require.ErrorContains(t, err, "one of its calendars is nil")
+}
+
+// The calendar of each user is an attribute. The handler names all of them, so that each user's events follow the
+// releases of one.
+func TestAnEditToAnotherCalendarMovesTheEvent(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := repository(t)
+			now, err := r.Now(t.Context())
+			require.NoError(t, err)
+			zones := rulesOf(t, "2026a", beirutAsItIs)
+			day := calendar.WallTimeOf(now).Date.AddDays(10) // of the event
+			named := func(name, release string, holidays ...calendar.Date) *calendar.WorkCalendar {
+				text := "name " + name + "\nrelease " + release + "\nuntil " + day.AddDays(400).String() + "\nweek Mo-Su\n"
+				for _, d := range holidays {
+					text += d.String() + " holiday\n"
+				}
+				c, err := calendar.ParseWorkCalendar(text)
+				require.NoError(t, err)
+				return c
+			}
+			program := func(all ...*calendar.WorkCalendar) almanac.Scheduler {
+				return with(t, r, almanac.Recurring{
+					Execution: almanac.Execution{WorkCalendars: all}, Type: "RENT",
+					Rule: func(u almanac.User) (calendar.Recurrence, error) {
+						i := slices.IndexFunc(all, func(c *calendar.WorkCalendar) bool { return strings.Contains(string(u.Attributes), `"`+c.Name()+`"`) })
+						return calendar.Within{Of: calendar.Once{At: calendar.WallTime{Date: day, Clock: atNine}}, WorkDays: all[i]}, nil
+					},
+				})
+			}
+			a, b := named("A", "2026-11-01"), named("B", "2026-11-01", day)
+			s := program(a, b)
+			follow(t, s, zones)
+			chose := inLondon
+			chose.Attributes = json.RawMessage(`{"holidays": "A"}`)
+			ada, err := s.CreateUser(t.Context(), chose)
+			require.NoError(t, err)
+			e := ada.Events[0]
+			check := func(on int, calendars string) {
+				t.Helper()
+				stored, err := r.Event(t.Context(), e.ID)
+				require.NoError(t, err)
+				require.Equal(t, []string{day.AddDays(on).String(), e.OccurrenceKey, calendars}, []string{stored.Wall.Date.String(), stored.OccurrenceKey, stored.Consulted.Calendars})
+			}
+			check(0, "A@2026-11-01")
+
+			_, err = s.UpdateUser(t.Context(), ada.User.ID, almanac.ProfileChange{Attributes: json.RawMessage(`{"holidays": "B"}`)})
+			require.NoError(t, err)
+			check(1, "B@2026-11-01")
+			require.Empty(t, follow(t, program(named("A", "2026-12-01", day.AddDays(1)), b), zones))
+			check(1, "B@2026-11-01")
+			reports := follow(t, program(a, named("B", "2026-12-01", day, day.AddDays(1))), zones)
+			require.Equal(t, []any{"B", 1, 1}, []any{reports[0].Name, reports[0].Checked, reports[0].Moved})
+			check(2, "B@2026-12-01")
+		})
+	}
 }

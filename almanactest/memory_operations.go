@@ -180,11 +180,15 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBo
 	})
 }
 
-// Consulted returns what pending events of a type have consulted.
-func (r *Repository) Consulted(ctx context.Context, eventType string) (all []calendar.Consulted, err error) {
+// Consulted returns what pending events of a type have consulted in earlier releases than those given by name.
+func (r *Repository) Consulted(ctx context.Context, eventType string, releases map[string]string) (all []calendar.Consulted, err error) {
 	err = r.read(ctx, func(time.Time) error {
 		for _, e := range r.events {
-			if e.Status == almanac.Pending && e.Type == eventType && e.Consulted.Calendars != "" && !slices.Contains(all, e.Consulted) {
+			earlier := false
+			for name, release := range e.Consulted.Releases() {
+				earlier = earlier || release < releases[name]
+			}
+			if e.Status == almanac.Pending && e.Type == eventType && earlier && !slices.Contains(all, e.Consulted) {
 				all = append(all, e.Consulted)
 			}
 		}

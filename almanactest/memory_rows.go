@@ -141,6 +141,7 @@ func storable(e almanac.Event) error {
 		"series too long":           utf8.RuneCountInString(e.Series) > 100,
 		"occurrence key too long":   utf8.RuneCountInString(e.OccurrenceKey) > 100,
 		"key unit too long":         utf8.RuneCountInString(string(e.KeyUnit)) > 50,
+		"calendars too long":        utf8.RuneCountInString(e.Consulted.String()) > 450,
 		"zone too long":             utf8.RuneCountInString(e.Zone) > 100,
 		"payload not storable":      !json.Valid(e.Payload) || bytes.Contains(e.Payload, []byte(`\u0000`)),
 		"pending and not available": pending == e.AvailableAt.IsZero(),

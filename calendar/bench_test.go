@@ -25,6 +25,7 @@ func BenchmarkNext(b *testing.B) {
 		{"daily, in a window", calendar.Within{Of: calendar.Daily{At: nine}, Window: office}, ordinary},
 		{"daily, in a window, at night", calendar.Within{Of: calendar.Daily{At: nine}, Window: office}, "2026-05-20T22:00:00Z"},
 		{"monthly, working days", calendar.Within{Of: calendar.Monthly{Day: 31, At: nine}, WorkDays: work}, ordinary},
+		{"monthly, third day", calendar.Monthly{Day: 3, At: nine}, ordinary},
 		{"monthly, third working day", calendar.Monthly{Day: 3, At: nine, WorkDays: work}, ordinary},
 		{"monthly, three days before", calendar.Offset{Of: calendar.Monthly{Day: 31, At: nine}, Days: -3, At: nine}, ordinary},
 		{"monthly, three working days before", calendar.Offset{Of: calendar.Monthly{Day: 31, At: nine}, Days: -3, At: nine, WorkDays: work}, ordinary},

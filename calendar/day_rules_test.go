@@ -2,6 +2,7 @@ package calendar_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -43,6 +44,10 @@ func TestANewerReleaseReplacesAnOlderOne(t *testing.T) {
 	later, err := releaseOf(t, "2026-02-01.1", date(2027, 5, 4), date(2028, 5, 4)).Rules(2028).Replace(stored)
 	require.NoError(t, err)
 	require.Equal(t, []any{2028, "2026-02-01.1"}, []any{later.Since, later.Changed[0]}, "the years move on")
+	again, err = third.Replace(later)
+	require.NoError(t, err)
+	require.Equal(t, later, again, "the years do not move back")
+	require.Equal(t, []int{1, 9987}, []int{releaseOf(t, "2026-01-01").Rules(-1).Since, releaseOf(t, "2026-01-01").Rules(9999).Since}, "years that have all their days")
 
 	other := releaseOf(t, "2026-02-01.1", date(2027, 5, 4), date(2029, 5, 4)).Rules(2027)
 	kept, err := other.Replace(stored)
@@ -163,4 +168,38 @@ func TestParseConsultedRefusesOtherTexts(t *testing.T) {
 	none, err := calendar.ParseConsulted("")
 	require.NoError(t, err)
 	require.Zero(t, none)
+}
+
+// toTheEnd is a copy of the Gregorian calendar that goes on to its end, some days later.
+type toTheEnd struct {
+	gregorianSystem
+	by int
+}
+
+func (s toTheEnd) Info() calendar.SystemInfo {
+	info := s.gregorianSystem.Info()
+	info.Last = 9999
+	return info
+}
+
+func (s toTheEnd) Date(d calendar.SystemDate) (calendar.Date, error) {
+	date, err := s.gregorianSystem.Date(d)
+	return date.AddDays(s.by), err
+}
+
+// What was looked up can be stored, also at the beginning and at the end of all dates.
+func TestConsultedDaysAreDates(t *testing.T) {
+	t.Parallel()
+	nine := calendar.Clock{Hour: 9}
+	last, err := calendar.YearlyBy{System: toTheEnd{}, Month: 12, Day: 31, At: nine}.After(wall(t, "9999-12-01T00:00:00"), calendar.Policies{})
+	require.NoError(t, err)
+	first, err := calendar.Next(calendar.Within{Of: calendar.Daily{At: nine}, WorkDays: releaseOf(t, "2026-01-01")}, zone(t, "UTC"), calendar.Policies{}, time.Time{}.Add(-time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, []calendar.Date{date(1, 1, 1), date(9999, 12, 31)}, []calendar.Date{first.Consulted.From, last.Consulted.Until})
+	for _, c := range []calendar.Consulted{first.Consulted, last.Consulted} {
+		again, err := calendar.ParseConsulted(c.String())
+		require.NoError(t, err)
+		require.Equal(t, c, again)
+	}
+	require.Equal(t, date(9999, 12, 31), calendar.SystemRules(toTheEnd{by: 1}, 2026).Until)
 }

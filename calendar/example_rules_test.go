@@ -140,10 +140,10 @@ func ExampleLeapDayPolicy() {
 
 func ExamplePolicies() {
 	p := calendar.Policies{Gap: calendar.GapBoundary}
-	fmt.Println(p.Valid(), p.WithDefaults())
+	fmt.Println(p.Valid(), p.WithDefaults().Fold)
 	fmt.Println(calendar.Policies{Fold: "third"}.Valid())
 	// Output:
-	// true {boundary first feb28 clamp}
+	// true first
 	// false
 }
 

@@ -125,8 +125,11 @@ func keeps(w calendar.Within, at calendar.WallTime) bool {
 func (p pair) spread(o calendar.Occurrence) error {
 	left, ok := o.OpenFor()
 	at := o.Resolution.Instant
-	if change, changes := p.zone.NextChange(at.Add(-24 * time.Hour)); p.outer.keeps == nil || !ok || changes && change.At.Before(at.Add(48*time.Hour)) {
+	if change, changes := p.zone.NextChange(at.Add(-24 * time.Hour)); p.outer.keeps == nil || changes && change.At.Before(at.Add(48*time.Hour)) {
 		return nil // the clocks that change show what the interval lacks
+	}
+	if !ok {
+		return fmt.Errorf("%s at %s: it is in no interval", o.Key, o.Wall)
 	}
 	if left <= 0 {
 		return fmt.Errorf("%s at %s: its interval has no time left", o.Key, o.Wall)

@@ -60,15 +60,20 @@ const (
 
 // Policies say how to resolve wall times that clocks skip or show twice, and days that a month or year
 // does not have. A handler returns them with each occurrence, so each event type has its own. They are
-// stored with each event. The zero Policies are the defaults: forward, first, feb28, clamp.
+// stored with each event. The zero Policies are the defaults: forward, first, feb28, clamp, and what is
+// customary in another calendar.
 type Policies struct {
 	Gap      GapPolicy
 	Fold     FoldPolicy
 	LeapDay  LeapDayPolicy
 	MonthEnd MonthEndPolicy
+	// Missing is for a month and a day that a year of another calendar lacks. In an Occurrence that [Next]
+	// returned, it has the policies by which the day was found. It is zero there if the rule has none.
+	Missing Missing
 }
 
-// WithDefaults returns p with each empty policy replaced by its default.
+// WithDefaults returns p with each empty policy replaced by its default. Those of Missing stay, because each
+// calendar has its own.
 func (p Policies) WithDefaults() Policies {
 	p.Gap = cmp.Or(p.Gap, GapForward)
 	p.Fold = cmp.Or(p.Fold, FoldFirst)
@@ -106,5 +111,8 @@ func (p Policies) problems() []InputProblem {
 	unknown("fold", string(p.Fold), p.Fold == FoldFirst || p.Fold == FoldSecond || p.Fold == FoldReject)
 	unknown("leap day", string(p.LeapDay), p.LeapDay == LeapDayFeb28 || p.LeapDay == LeapDayMar1 || p.LeapDay == LeapDaySkip)
 	unknown("month end", string(p.MonthEnd), p.MonthEnd == MonthEndClamp || p.MonthEnd == MonthEndSkip)
+	for _, problem := range p.Missing.problems() {
+		bad = append(bad, InputProblem{"missing", problem})
+	}
 	return bad
 }

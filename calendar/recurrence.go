@@ -37,6 +37,8 @@ type Slot struct {
 	// DayReason says in a few words of English why the slot of a [YearlyBy] or a [Yahrzeit] is on
 	// another day than the rule names: "30 Kislev moved to 1 Tevet". It is empty otherwise.
 	DayReason string
+	// Missing has the policies by which a rule by another calendar found the day. It is zero for all others.
+	Missing Missing
 	// Announces is the wall time that the slot of an [Offset] announces. It is the zero
 	// WallTime for all others.
 	Announces WallTime
@@ -233,6 +235,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 			Named: slot.Named, DayReason: slot.DayReason,
 			Announces: slot.Announces, Move: slot.Move, Consulted: slot.Consulted.Since(shown.Date),
 		}
+		next.Policies.Missing = slot.Missing
 		if next.Resolution, err = z.resolve(w, p); err != nil {
 			if gone, ok := errors.AsType[*WallTimeError](err); ok && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows

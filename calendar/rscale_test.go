@@ -74,6 +74,7 @@ func TestRulesByAnotherCalendar(t *testing.T) {
 		"FREQ=YEARLY;BYMONTH=1,6L;BYDAY=-1SU;COUNT=2":             "2002-01-25 2003-01-28",
 		"FREQ=YEARLY;BYMONTH=12L;BYDAY=1MO;SKIP=FORWARD;COUNT=1":  "2001-12L-05=2002-01-05",
 		"FREQ=YEARLY;BYDAY=MO;BYSETPOS=366":                       "",
+		"FREQ=YEARLY;BYMONTHDAY=30;BYYEARDAY=118;SKIP=BACKWARD":   "",
 		"FREQ=MONTHLY;INTERVAL=5;BYDAY=1FR;COUNT=3":               "2001-03-05 2001-08-04 2001-12-03",
 		"FREQ=DAILY;BYMONTH=9":                                    "2001-09-01 2001-09-02 2001-09-03",
 		"FREQ=DAILY;INTERVAL=30":                                  "2001-03-04 2001-04-04 2001-05-05",
@@ -181,23 +182,29 @@ func TestRulesByAnotherCalendarEndInTheirZone(t *testing.T) {
 	t.Parallel()
 
 	start := lunarDay(t, 2001, 3, 4)
-	for text, want := range map[string]int{
-		"FREQ=MONTHLY;COUNT=3": 3,
-		"FREQ=MONTHLY;UNTIL=" + until(t, lunarDay(t, 2001, 5, 4)) + "Z": 2, // at 09:00 in Los Angeles it is later
+	may := lunarDay(t, 2001, 5, 4)
+	midnight := calendar.WallTime{Date: may.Date}
+	for text, tt := range map[string]struct {
+		zone string
+		want int
+	}{
+		"FREQ=MONTHLY;COUNT=3":                           {"America/Los_Angeles", 3},
+		"FREQ=MONTHLY;UNTIL=" + until(t, may) + "Z":      {"America/Los_Angeles", 2}, // at 09:00 there it is later
+		"FREQ=MONTHLY;UNTIL=" + until(t, midnight) + "Z": {"Asia/Tokyo", 3},          // where it is 09:00
 	} {
 		rule, err := calendar.ParseRRule("RSCALE=LUNAR;"+text, start, lunar)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		for _, err := range calendar.Occurrences(rule, zone(t, "America/Los_Angeles"), calendar.Policies{Gap: calendar.GapSkip}, instant(t, "2000-01-01T00:00:00Z")) {
+		for _, err := range calendar.Occurrences(rule, zone(t, tt.zone), calendar.Policies{Gap: calendar.GapSkip}, instant(t, "2000-01-01T00:00:00Z")) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			n++
 		}
-		if n != want {
-			t.Errorf("%s: %d occurrences, want %d", text, n, want)
+		if n != tt.want {
+			t.Errorf("%s in %s: %d occurrences, want %d", text, tt.zone, n, tt.want)
 		}
 	}
 }

@@ -77,6 +77,16 @@ func TestALaterReleaseReplacesTheKnownCalendar(t *testing.T) {
 			t.Errorf("%v: release %s is known, want %s; %v", step.add, known(), step.want, err)
 		}
 	}
+	info := release("2026-03-01").Info()
+	first, second := &named{info: info}, &named{info: info}
+	for _, s := range []calendar.System{first, second} {
+		if err := calendar.RegisterSystems(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, _ := calendar.LoadSystem(name); s != first {
+		t.Error("a calendar of the same release replaces the known one")
+	}
 	if n := len(slices.DeleteFunc(calendar.SystemNames(), func(one string) bool { return one != name })); n != 1 {
 		t.Errorf("the calendar is known %d times", n)
 	}

@@ -270,6 +270,8 @@ func TestSlotsSayWhatWasConsulted(t *testing.T) {
 	t.Parallel()
 
 	de, fr := workCalendar(t, "DE", "2026-11-11 holiday"), workCalendar(t, "FR")
+	long, err := calendar.ParseWorkCalendar("name AT\nrelease 2026-01-01\nuntil 2030-12-31")
+	require.NoError(t, err)
 	nine := calendar.Clock{Hour: 9}
 	at := func(text string) calendar.Once { return calendar.Once{At: wall(t, text+"T09:00:00")} }
 	hours := window(t, "Mo-Fr 08:00-18:00").ClosedOnHolidays(fr)
@@ -288,6 +290,7 @@ func TestSlotsSayWhatWasConsulted(t *testing.T) {
 		"two calendars":     {calendar.Within{Of: at("2026-11-11"), WorkDays: de, Window: hours}, "DE,FR 2026-11-11 2026-11-12"},
 		"the eve":           {calendar.Within{Of: at("2026-11-10"), Window: night}, "FR 2026-11-09 2026-11-10"},
 		"one in another":    {calendar.Within{Of: calendar.Within{Of: at("2026-11-11"), WorkDays: fr}, WorkDays: de}, "DE,FR 2026-11-11 2026-11-12"},
+		"one of two again":  {calendar.Within{Of: calendar.Within{Of: at("2026-11-11"), WorkDays: de, Window: hours}, WorkDays: fr}, "DE,FR 2026-11-11 2026-11-12"},
 		"announced":         {calendar.Offset{Of: at("2026-11-13"), Days: -2, At: nine, WorkDays: de}, "DE 2026-11-10 2026-11-13"},
 		"announced, moved":  {calendar.Offset{Of: calendar.Within{Of: at("2026-11-11"), WorkDays: fr}, Days: 1, At: nine, WorkDays: de}, "DE,FR 2026-11-11 2026-11-12"},
 		"the second":        {calendar.Bounded{Rule: calendar.Monthly{Day: 2, At: nine, WorkDays: de}, Start: wall(t, "2026-11-01T00:00:00")}, "DE 2026-11-01 2026-11-03"},
@@ -295,6 +298,7 @@ func TestSlotsSayWhatWasConsulted(t *testing.T) {
 		"up to the end":     {calendar.Within{Of: at("2027-12-31"), WorkDays: de}, "DE 2027-12-31 2027-12-31"},
 		"past the end":      {calendar.Within{Of: at("2028-01-01"), WorkDays: de, Convention: calendar.Preceding}, "DE 2027-12-31 2028-01-01 provisional"},
 		"past one end":      {calendar.Within{Of: at("2028-01-03"), WorkDays: de, Window: hours}, "DE,FR 2028-01-03 2028-01-03 provisional"},
+		"past the second":   {calendar.Within{Of: at("2028-01-03"), WorkDays: long, Window: hours}, "AT,FR 2028-01-03 2028-01-03 provisional"},
 		"the second, later": {calendar.Bounded{Rule: calendar.Monthly{Day: 2, At: nine, WorkDays: de}, Start: wall(t, "2028-02-01T00:00:00")}, "DE 2028-02-01 2028-02-02 provisional"},
 	}
 	for name, tt := range tests {
@@ -382,6 +386,10 @@ func TestWorkingDaysBeforeAnAnnouncedDay(t *testing.T) {
 	require.Equal(t, "2026-10-27T09:00", announce("2026-10-31", calendar.Preceding, -3))
 	require.Equal(t, "2026-10-31T09:00", announce("2026-10-31", "", 0))
 	require.Equal(t, "2026-11-02T09:00", announce("2026-10-31", "", 1))
+	same, err := calendar.Offset{Of: calendar.Once{At: wall(t, "2026-10-31T12:00:00")}, At: nine, WorkDays: c}.After(calendar.WallTime{}, calendar.Policies{})
+	require.NoError(t, err)
+	require.Zero(t, same.Consulted, "no working day is counted")
+	require.Zero(t, same.Move)
 
 	// Saturday's, Sunday's and Monday's meet on Wednesday: the first of them is announced.
 	rule := calendar.Offset{Of: calendar.Daily{At: nine}, Days: -3, At: nine, WorkDays: c}

@@ -86,6 +86,8 @@ Christmas 25 December
 		`work has 2026-12-26, which is a holiday too`,
 	}, problems)
 
+	_, err = calendar.ParseWorkCalendar("name DE\nrelease 2026-01-01\nuntil 2026-12-31\nuntil 2027-12-31\nrelease 2026-02-01")
+	require.Equal(t, []string{"line 4 has a second until", "line 5 has a second release"}, inputProblems(t, err))
 	_, err = calendar.ParseWorkCalendar(strings.Repeat("<html>\n", 1000))
 	problems = inputProblems(t, err)
 	require.Len(t, problems, 101)
@@ -132,6 +134,12 @@ func TestNewWorkCalendarNamesEveryProblem(t *testing.T) {
 		"two months off": {func(o *calendar.WorkCalendarOptions) {
 			for i := range 62 {
 				o.Holidays = append(o.Holidays, calendar.NamedDay{Date: date(2026, 6, 1).AddDays(i)})
+			}
+		}, []string{"holidays"}},
+		"weeks whose only day has passed": {func(o *calendar.WorkCalendarOptions) {
+			for i := range 62 {
+				day := date(2026, 6, 1).AddDays(i)
+				o.Weeks = append(o.Weeks, calendar.WorkWeek{From: day, Days: []time.Weekday{day.AddDays(-1).Weekday()}})
 			}
 		}, []string{"holidays"}},
 	} {

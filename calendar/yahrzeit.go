@@ -36,8 +36,7 @@ const (
 	yahrzeitRule = "yahrzeit"
 )
 
-// After returns the first slot strictly after w. The policies for leap days and month ends do not
-// apply.
+// After returns the first slot strictly after w. The policies do not apply. The slot has those of the usual rule.
 func (y Yahrzeit) After(w WallTime, _ Policies) (Slot, error) {
 	months, err := y.check()
 	if err != nil {
@@ -58,6 +57,7 @@ func (y Yahrzeit) After(w WallTime, _ Policies) (Slot, error) {
 			return Slot{}, err
 		}
 	}
+	r.missing = r.missing.or(Missing{MissingBackward, MissingBackward}) // no year lacks the others
 	return r.after(w)
 }
 

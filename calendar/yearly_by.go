@@ -21,15 +21,15 @@ type YearlyBy struct {
 	Day    int  // of the month, from 1
 	At     Clock
 	// Missing says what happens in a year that lacks the month or the day. Empty policies are
-	// those of the System, see [SystemInfo].
+	// those of the [Policies], and if these are empty too, those of the System: see [SystemInfo].
 	Missing Missing
 	Every   int  // interval in years of the System, counted from the year of From: 2 means every second year; 0 means 1
 	From    Date // no slot on an earlier day; zero means no such bound. If Every exceeds 1, it lies in a year of the System
 }
 
-// After returns the first slot strictly after w. The policies for leap days and month ends do not
-// apply.
-func (y YearlyBy) After(w WallTime, _ Policies) (Slot, error) {
+// After returns the first slot strictly after w. Of the policies, only Missing applies.
+func (y YearlyBy) After(w WallTime, p Policies) (Slot, error) {
+	y.Missing = y.Missing.or(p.Missing)
 	step, err := y.check()
 	if err != nil {
 		return Slot{}, err
@@ -156,7 +156,7 @@ func (r *dayOfYear) slot(year int) (Slot, error) {
 	if err != nil {
 		return Slot{}, err
 	}
-	slot := Slot{Key: strconv.Itoa(10_000 + year)[1:], Unit: UnitYear + Unit(":"+r.info.Name), Wall: WallTime{date, r.at}, Consulted: consultedBy(r.info, date)}
+	slot := Slot{Key: strconv.Itoa(10_000 + year)[1:], Unit: UnitYear + Unit(":"+r.info.Name), Wall: WallTime{date, r.at}, Missing: r.missing, Consulted: consultedBy(r.info, date)}
 	if r.told != "" && r.told != told(chosen.Day, month) {
 		slot.DayReason = r.told + " moved to " + told(chosen.Day, month)
 	}

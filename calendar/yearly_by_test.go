@@ -197,6 +197,11 @@ func TestYearlyByEndsWithItsCalendar(t *testing.T) {
 			t.Errorf("after %s: %v", w, err)
 		}
 	}
+	y.Month, y.Day = 12, 30 // which the last year lacks
+	if _, err = y.After(slot.Wall, calendar.Policies{}); !errors.Is(err, calendar.ErrNoOccurrence) || !errors.Is(err, calendar.ErrOutOfRange) {
+		t.Errorf("moved past the last year: %v", err)
+	}
+	y.Month, y.Day = 3, 4
 	n := 0
 	for _, err := range calendar.Occurrences(y, zone(t, "UTC"), calendar.Policies{}, instant(t, "2190-01-01T00:00:00Z")) {
 		if err != nil {
@@ -233,6 +238,28 @@ func TestYearlyByRefusesWhatNoYearHas(t *testing.T) {
 		if !errors.Is(err, calendar.ErrInvalidRecurrence) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", y, err, want)
 		}
+	}
+}
+
+// The rule has its own policies, or those given, or the custom of the calendar. The lunar calendar prefers forward.
+func TestYearlyByTellsItsPolicies(t *testing.T) {
+	t.Parallel()
+	const skip, backward, forward = calendar.MissingSkip, calendar.MissingBackward, calendar.MissingForward
+	for name, tt := range map[string]struct{ own, given, want calendar.Missing }{
+		"its own": {calendar.Missing{Month: backward, Day: skip}, calendar.Missing{Month: skip, Day: backward}, calendar.Missing{Month: backward, Day: skip}},
+		"given":   {calendar.Missing{Day: backward}, calendar.Missing{Month: skip, Day: skip}, calendar.Missing{Month: skip, Day: backward}},
+		"custom":  {calendar.Missing{}, calendar.Missing{}, calendar.Missing{Month: forward, Day: forward}},
+	} {
+		rule := calendar.YearlyBy{System: lunar, Month: 8, Leap: true, Day: 7, Missing: tt.own}
+		o, err := calendar.Next(rule, zone(t, "UTC"), calendar.Policies{Missing: tt.given}, time.Date(2002, time.January, 1, 0, 0, 0, 0, time.UTC))
+		if err != nil || o.Policies != (calendar.Policies{Missing: tt.want}) {
+			t.Errorf("%s: %+v, %v; want %v", name, o.Policies, err, tt.want)
+		}
+	}
+	unused := calendar.Policies{Missing: calendar.Missing{Month: skip, Day: skip}}
+	o, err := calendar.Next(calendar.Yearly{Month: time.May, Day: 2}, zone(t, "UTC"), unused, time.Time{})
+	if err != nil || o.Policies.Missing != (calendar.Missing{}) {
+		t.Errorf("a Gregorian rule: %+v, %v", o.Policies, err)
 	}
 }
 

@@ -83,6 +83,9 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	data.Why.explainMove(data.Around.This)
+	if data.Around.This == nil && data.Words.Shown {
+		data.Why.Move = storedReason(e)
+	}
 	now, err := r.clock()
 	if err != nil {
 		return answer{}, err

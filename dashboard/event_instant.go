@@ -100,6 +100,22 @@ func (x *eventInstant) explainMove(o *almanac.Occurrence) {
 	x.Move = move.Reason()
 }
 
+// storedReason returns why the rule of an event gave its day and its time, from the payload of a ready-made handler. It
+// is "" for other payloads, because the host's own may have a reason of another kind. Each ready-made payload with a
+// reason has a message, and is of an event that was moved, of another calendar, or of a rule, with its key.
+func storedReason(e almanac.Event) string {
+	var members map[string]any // whose names, unlike those of a struct, are compared with their case
+	if json.Unmarshal(e.Payload, &members) != nil {
+		return ""
+	}
+	_, ready := members["message"].(string)
+	if !ready || e.Nominal == (calendar.WallTime{}) && e.KeyUnit.System() == "" && members["occurrence"] != e.OccurrenceKey {
+		return ""
+	}
+	reason, _ := members["reason"].(string)
+	return listCut(reason, moveShown)
+}
+
 // consultedText says which calendars decided on the day of an event.
 func consultedText(c calendar.Consulted) string {
 	if c.Calendars == "" {
@@ -111,7 +127,7 @@ func consultedText(c calendar.Consulted) string {
 	}
 	text := fmt.Sprintf("%s: from %s to %s", strings.Join(names, "; "), c.From, c.Until)
 	if c.Provisional {
-		text += "; provisional, because not all holidays are known yet"
+		text += "; provisional, because not all days of the calendar are known yet"
 	}
 	return text
 }
@@ -142,6 +158,8 @@ const (
 	previewed = 12
 	// payloadShown is how many bytes of a payload a page shows.
 	payloadShown = 16 << 10
+	// moveShown is how many bytes of a reason a page shows.
+	moveShown = 1000
 	// payloadDepth is up to which depth a payload is indented. Each level makes each line
 	// longer, so a deep payload would get very large.
 	payloadDepth = 32

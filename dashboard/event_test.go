@@ -109,12 +109,60 @@ func TestAnEventSaysWhyItsDayWasChosen(t *testing.T) {
 	_, body = h.get(t, "/events/"+e.ID.String())
 	require.NotContains(t, body, "The rule names")
 	require.NotContains(t, body, "Why this day", "nothing moved it")
-	require.Contains(t, body, "to 2026-04-03; provisional, because not all holidays are known yet</dd>")
+	require.Contains(t, body, "to 2026-04-03; provisional, because not all days of the calendar are known yet</dd>")
 	require.Contains(t, newHost(t).show(t, almanactest.User(), func(e *almanac.Event, _ time.Time) {
 		e.Nominal, e.Origin.Kind = e.Wall, almanac.OriginScheduled
 		e.Nominal.Date = e.Nominal.Date.AddDays(-1)
 	}), "It was scheduled for <strong>")
 	require.NotContains(t, newHost(t).show(t, almanactest.User()), "<dt>Calendars</dt>")
+}
+
+// An event that is not the next one of its user's rule says it by what is stored.
+func TestAnEarlierEventSaysWhyItsDayWasChosen(t *testing.T) {
+	t.Parallel()
+	moved := func(e *almanac.Event, _ time.Time) {
+		e.KeyUnit = calendar.UnitYear + ":hebrew"
+		e.Policies.Missing = calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingBackward}
+		e.Payload = []byte(`{"message": "", "reason": "30 Kislev moved to 29 Kislev"}`)
+	}
+	body := newHost(t, allExcept()).show(t, almanactest.User(), moved)
+	require.Contains(t, body, "Why this day and time: <strong>30 Kislev moved to 29 Kislev</strong>.")
+	require.Contains(t, body, "<dd>missing month forward, missing day backward</dd>")
+	body = newHost(t, allExcept()).show(t, almanactest.User(), moved, func(e *almanac.Event, _ time.Time) { e.KeyUnit = "" })
+	require.NotContains(t, body, "Why this day", "the payload may be the host's own")
+	body = newHost(t).show(t, almanactest.User(), moved)
+	require.NotContains(t, body, "moved to 29 Kislev", "who may not see payloads sees nothing of them")
+}
+
+func TestReasonsAreThoseOfReadyMadeHandlers(t *testing.T) {
+	t.Parallel()
+	moved := func(e *almanac.Event) { e.Nominal = e.Wall }
+	for name, tt := range map[string]struct {
+		payload string
+		event   func(*almanac.Event)
+		want    string
+	}{
+		"a birthday by another calendar": {`{"message": "", "reason": "because"}`, func(e *almanac.Event) { e.KeyUnit = calendar.UnitYear + ":hebrew" }, "because"},
+		"a birthday in a window":         {`{"message": "", "reason": "because"}`, moved, "because"},
+		"a birthday as it is named":      {`{"message": "", "reason": "because"}`, func(*almanac.Event) {}, ""},
+		"an n-th working day":            {`{"message": "", "occurrence": "2026-12", "reason": "because"}`, func(e *almanac.Event) { e.OccurrenceKey = "2026-12" }, "because"},
+		"another occurrence":             {`{"message": "", "occurrence": "2026-11", "reason": "because"}`, func(e *almanac.Event) { e.OccurrenceKey = "2026-12" }, ""},
+		"an invoice of the host's own":   {`{"invoice": 7, "reason": "overdue"}`, moved, ""},
+		"a message that is no text":      {`{"message": {}, "reason": "overdue"}`, moved, ""},
+		"a reason that is no text":       {`{"message": "", "reason": 7}`, moved, ""},
+		"members in capitals":            {`{"Message": "", "Reason": "overdue"}`, moved, ""},
+		"no object":                      {`["message", "reason"]`, moved, ""},
+		"no payload":                     {``, moved, ""},
+		"a long text":                    {`{"message": "", "reason": "` + strings.Repeat("a", 5000) + `"}`, moved, strings.Repeat("a", moveShown) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := almanactest.Event(time.Now())
+			e.Payload = []byte(tt.payload)
+			tt.event(&e)
+			require.Equal(t, tt.want, storedReason(e))
+		})
+	}
 }
 
 // How clocks show the wall time, and that it is provisional, the page says elsewhere.

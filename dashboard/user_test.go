@@ -42,6 +42,18 @@ func TestAUserShowsFactsAndEvents(t *testing.T) {
 	require.Contains(t, body, "No event of the user has ended yet.")
 }
 
+func TestAUserShowsWhichHolidayMovesAnOccurrence(t *testing.T) {
+	t.Parallel()
+	repository := almanactest.NewRepository(func() time.Time { return time.Date(2026, time.March, 20, 12, 0, 0, 0, time.UTC) })
+	h := rents(t, repository, "2026-02-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
+	_, body := h.get(t, "/users/"+h.createUser(t, ada()).User.ID.String())
+	_, row, found := strings.Cut(body, `<th scope="row">2026-04</th>`)
+	require.True(t, found)
+	row, _, _ = strings.Cut(row, "</tr>")
+	require.Contains(t, row, "2026-04-06T09:00:00")
+	require.Contains(t, row, "<td>moved from Friday 3 April to Monday 6 April because of Good Friday</td>")
+}
+
 func TestAUserWithoutEventsSaysWhy(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

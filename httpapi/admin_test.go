@@ -229,6 +229,32 @@ func TestAPreviewSaysWhyItEndsEarly(t *testing.T) {
 	require.Equal(t, "clocks in America/New_York show 2026-03-08T02:30:00 never, and that is refused", a["incomplete"])
 }
 
+func TestAPreviewSaysWhichHolidayMovedAnOccurrence(t *testing.T) {
+	t.Parallel()
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-02-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(almanac.Recurring{
+		Execution: almanac.Execution{WorkCalendars: []*calendar.WorkCalendar{days}}, Type: "RENT",
+		Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Within{Of: calendar.Monthly{Day: 3, At: calendar.Clock{Hour: 9}}, WorkDays: days}, nil
+		},
+	})
+	require.NoError(t, err)
+	r := newRepository()
+	scheduler, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil)))
+	require.NoError(t, err)
+	grace, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1906-12-09", Timezone: "Europe/London"})
+	require.NoError(t, err)
+
+	o := office{site: openWith(t, scheduler, r, httpapi.NoAuthentication{}).administration()}
+	found := o.ok("GET", "/users/"+grace.User.ID.String()+"/preview?type=RENT&n=2", "")
+	require.Equal(t, []any{
+		map[string]any{"occurrenceKey": "2026-03", "targetTimestampUTC": "2026-03-03T09:00:00.000Z", "targetTimestampLocal": "2026-03-03T09:00:00", "targetTimezone": "Europe/London", "available": "2026-03-03T09:00:00.000Z", "reason": "exact"},
+		map[string]any{"occurrenceKey": "2026-04", "targetTimestampUTC": "2026-04-06T08:00:00.000Z", "targetTimestampLocal": "2026-04-06T09:00:00", "targetTimezone": "Europe/London", "available": "2026-04-06T08:00:00.000Z",
+			"reason": "moved from Friday 3 April to Monday 6 April because of Good Friday"},
+	}, found["occurrences"])
+}
+
 // ofWeekends stores a user with the attributes and an event on a Saturday, before a Sunday that is
 // refused. It returns the id of the user.
 func (o *office) ofWeekends(attributes string) string {

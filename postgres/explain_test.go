@@ -205,16 +205,22 @@ func TestConsultedCalendarsAreReadFromTheirIndex(t *testing.T) {
 	other.Calendars = "DE-BE@2026-11-02"
 	_, err = pool.Exec(t.Context(), "ALTER TABLE almanac.queue DISABLE TRIGGER queue_guard")
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), "UPDATE almanac.queue SET consulted = CASE series_id % 3 WHEN 0 THEN $1 ELSE $2 END WHERE series_id % 3 < 2", looked.String(), other.String())
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.queue SET consulted = CASE series_id % 3 WHEN 0 THEN $1 WHEN 1 THEN $2 ELSE 'DE-BY@2026-11-03 ' || (DATE '2026-11-28' + series_id::int % 5000) || ' ' || (DATE '2026-11-28' + series_id::int % 5000) END",
+		looked.String(), other.String())
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.users, almanac.series, almanac.queue")
 	require.NoError(t, err)
 	for name, query := range map[string]served{
 		"the texts": {func(ctx context.Context, s *postgres.Store) error {
-			list, err := s.Consulted(ctx, almanac.TypeBirthday)
+			list, err := s.Consulted(ctx, almanac.TypeBirthday, map[string]string{"DE-BY": "2026-11-03", "DE-BE": "2026-11-03"})
 			require.Equal(t, []calendar.Consulted{other, looked}, list)
 			return err
 		}, 30, nil, 0},
+		"5,000 texts of an earlier release": {func(ctx context.Context, s *postgres.Store) error {
+			list, err := s.Consulted(ctx, almanac.TypeBirthday, map[string]string{"DE-BY": "2026-11-04"})
+			require.Greater(t, len(list), 1000)
+			return err
+		}, 25_000, nil, 0},
 		"a page of events": {func(ctx context.Context, s *postgres.Store) error {
 			found, err := s.FindConsulted(ctx, almanac.TypeBirthday, looked, almanac.Page{Limit: 100})
 			require.Len(t, found.Items, 100)

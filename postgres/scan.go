@@ -332,7 +332,11 @@ func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
 // formatPolicies returns policies in the form of the column.
 func formatPolicies(p calendar.Policies) string {
 	p = p.WithDefaults()
-	return strings.Join([]string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd)}, ",")
+	parts := []string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd), string(p.Missing.Month), string(p.Missing.Day)}
+	if p.Missing == (calendar.Missing{}) {
+		parts = parts[:4]
+	}
+	return strings.Join(parts, ",")
 }
 
 // parseOptOuts reads the opt-outs of a user. Another program can have stored texts that are no dates. They
@@ -367,13 +371,14 @@ func formatOptOuts(all []almanac.OptOut) (string, error) {
 
 // parsePolicies parses the value of the column.
 func parsePolicies(s string) calendar.Policies {
-	var parts [4]string
+	var parts [6]string
 	for i := range parts {
 		parts[i], s, _ = strings.Cut(s, ",")
 	}
 	return calendar.Policies{
 		Gap: calendar.GapPolicy(parts[0]), Fold: calendar.FoldPolicy(parts[1]),
 		LeapDay: calendar.LeapDayPolicy(parts[2]), MonthEnd: calendar.MonthEndPolicy(parts[3]),
+		Missing: calendar.Missing{Month: calendar.MissingPolicy(parts[4]), Day: calendar.MissingPolicy(parts[5])},
 	}
 }
 

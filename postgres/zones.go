@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -144,10 +145,15 @@ func scanDayRules(row pgx.CollectableRow) (r calendar.DayRules, err error) {
 	return r, err
 }
 
-// Consulted returns what the pending events of a type have consulted.
-func (s *Store) Consulted(ctx context.Context, eventType string) (list []calendar.Consulted, err error) {
+// Consulted returns what the pending events of a type have consulted in earlier releases than those given by name.
+func (s *Store) Consulted(ctx context.Context, eventType string, releases map[string]string) (list []calendar.Consulted, err error) {
+	names := slices.Sorted(maps.Keys(releases))
+	of := make([]string, len(names))
+	for i, name := range names {
+		of[i] = releases[name]
+	}
 	err = s.do(ctx, "find consulted calendars", func(ctx context.Context, db DB) error {
-		texts, err := all(ctx, db, s.statements.Consulted, pgx.StrictNamedArgs{"type": eventType}, pgx.RowTo[string])
+		texts, err := all(ctx, db, s.statements.Consulted, pgx.StrictNamedArgs{"type": eventType, "names": names, "releases": of}, pgx.RowTo[string])
 		list = nil
 		for _, text := range texts {
 			if c, err := calendar.ParseConsulted(text); err == nil { // see eventRow.value

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -64,6 +65,47 @@ var calendarCases = cases{
 		k.apply(events[3].UserID, func(r almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: r.Pending}, nil })
 		k.consulted(later)
 	},
+	"Consulted/has what an earlier release has decided": func(k *kit) {
+		in := func(calendars string, day int) calendar.Consulted {
+			c := byDE
+			c.Calendars, c.Until.Day = calendars, day
+			k.newEvent(almanactest.DueIn(time.Hour), consulting(c))
+			return c
+		}
+		first, second := in("DE@2026-11-01", 10), in("DE@2026-11-01", 11)
+		both := in("AT@2026-11-02,DE@2026-11-01.1", 10)
+		in("AT@2026-11-02", 10)
+		last := in("DE@2026-11-01.2", 10)
+		in("DE-BY@2026-11-01", 10)
+		for _, tt := range []struct {
+			releases map[string]string
+			want     []calendar.Consulted
+		}{
+			{nil, nil},
+			{map[string]string{"DE": "2026-11-01"}, nil},
+			{map[string]string{"DE": "2026-11-01.1"}, []calendar.Consulted{first, second}},
+			{map[string]string{"DE": "2026-11-01.2", "AT": "2026-11-02"}, []calendar.Consulted{both, first, second}},
+			{map[string]string{"DE": "2026-11-02"}, []calendar.Consulted{both, first, second, last}},
+		} {
+			got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday, tt.releases))(k)
+			k.same("consulted", append([]calendar.Consulted{}, got...), append([]calendar.Consulted{}, tt.want...))
+		}
+	},
+	"Consulted/has room for 400 bytes of calendars": func(k *kit) {
+		full, u := byDE, almanactest.User()
+		full.Calendars, full.Provisional = full.Calendars+",LAND-"+strings.Repeat("X", 370)+"@2026-11-01", true
+		e := k.newEvent(almanactest.DueIn(time.Hour), consulting(full))
+		k.consulted(full)
+		more := full
+		more.Calendars += strings.Repeat("1", 20)
+		k.same("refused", k.tryCreate(u, k.event(u, consulting(more))) != nil, true)
+		k.same("edit refused", errorOf(k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			next := r.Pending[0]
+			next.Consulted = more
+			next.Version++
+			return almanac.Edit{Changed: []almanac.Event{next}}, nil
+		})) != nil, true)
+	},
 	"Consulted/is replaced with the target": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour), consulting(byDE))
 		k.same("moved by zone rules", k.moveEvents(anHourLater(e))[0].Consulted, byDE)
@@ -96,9 +138,9 @@ var calendarCases = cases{
 	},
 }
 
-// consulted checks what pending birthdays have consulted.
+// consulted checks what pending birthdays have consulted, in whatever release.
 func (k *kit) consulted(want ...calendar.Consulted) {
 	k.Helper()
-	got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday))(k)
+	got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday, map[string]string{"DE": "9", "AT": "9"}))(k)
 	k.same("consulted", append([]calendar.Consulted{}, got...), append([]calendar.Consulted{}, want...))
 }

@@ -137,7 +137,8 @@ var editFieldCases = cases{
 func full(now time.Time, u almanac.User, n int, options ...almanactest.EventOption) almanac.Event {
 	zone := []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2] // never on the same day
 	policies := []calendar.Policies{
-		{Gap: calendar.GapBackward, Fold: calendar.FoldSecond, LeapDay: calendar.LeapDayMar1, MonthEnd: calendar.MonthEndSkip},
+		{Gap: calendar.GapBackward, Fold: calendar.FoldSecond, LeapDay: calendar.LeapDayMar1, MonthEnd: calendar.MonthEndSkip,
+			Missing: calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingSkip}},
 		{Gap: calendar.GapBoundary, Fold: calendar.FoldReject, LeapDay: calendar.LeapDaySkip, MonthEnd: calendar.MonthEndClamp},
 	}[n%2]
 	full := func(e *almanac.Event, now time.Time) {

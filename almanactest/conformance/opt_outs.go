@@ -88,6 +88,8 @@ var optOutCases = cases{
 		o.ok(err)
 		o.same("forced", len(done.Events) == 1 && done.Events[0].Origin.Forced, true)
 		o.out(byMail)
+		o.in(everything)
+		o.same("cancelled", len(o.out(offers).Cancelled), 0)
 		o.same("delivered", o.pass().Completed, 1)
 		o.ended(done.Events[0], almanac.Completed, "")
 	}),

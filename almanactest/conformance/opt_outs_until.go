@@ -63,14 +63,31 @@ var optOutUntilCases = cases{
 		ended := o.until(0)
 		ended.Since = o.at(-3)
 		must(o.scheduler().OptOut(o.Context(), o.user.ID, ended))(o.kit) // of a program that plans nothing
-		within := o.first
-		within.ID, within.IdempotencyKey, within.OccurrenceKey = uuid.Must(uuid.NewV7()), "event-within", o.key(-1)
-		within.Wall, within.Due, within.AvailableAt = calendar.WallTimeOf(o.at(-1)), o.at(-1), o.at(-1)
+		within := o.late(1)
 		o.add(o.user.ID, within) // by a program that does not know opt-outs
 		o.same("called off", o.pass().Cancelled, 1)
 		o.ended(within, almanac.Cancelled, almanac.ReasonOptedOut)
 		o.same("attempts", len(o.sent), 0)
 		o.same("next", o.openEvents("OFFER")[0].OccurrenceKey, o.key(1))
+	}),
+	"OptOut/that has ended: what lay before it is delivered": onDays(func(o *opting) {
+		o.out(offers)
+		ended := o.until(-1)
+		ended.Since = o.at(-3)
+		must(o.scheduler().OptOut(o.Context(), o.user.ID, ended))(o.kit)
+		o.add(o.user.ID, o.late(5))
+		o.same("delivered", o.pass().Completed, 1)
+	}),
+	"OptOut/until a day: a late event of a day before it is not delivered": onDays(func(o *opting) {
+		o.out(offers)
+		must(o.scheduler().OptOut(o.Context(), o.user.ID, o.until(3)))(o.kit)
+		o.add(o.user.ID, o.late(1))
+		o.same("called off", o.pass().Cancelled, 1)
+	}),
+	"OptOut/until two days: the later one counts": onDays(func(o *opting) {
+		o.out(o.until(3))
+		o.out(almanac.OptOut{Until: o.until(5).Until})
+		o.same("key", o.openEvents("OFFER")[0].OccurrenceKey, o.key(5))
 	}),
 	"OptOut/of a channel until a day: applies at delivery": onDays(func(o *opting) {
 		o.out(almanac.OptOut{Channel: "mail", Until: o.until(1).Until})
@@ -89,6 +106,13 @@ var optOutUntilCases = cases{
 		o.same("stored", stored, what)
 		must(o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Type: "OFFER", Until: what.Until}))(o.kit) // as a mail program repeats it
 		o.same("stored", o.storedUser(o.user.ID).OptOuts[0], what)
+		change := almanac.ProfileChange{OptOut: []almanac.OptOut{{Type: "OFFER", Until: what.Until, Reason: "moved", Since: o.at(2)}, {Type: "NOTES", Author: "user"}}}
+		must(o.s.UpdateUser(ctx, o.user.ID, change))(o.kit)
+		o.same("given", change.OptOut[0].Author, "")
+		all := o.storedUser(o.user.ID).OptOuts
+		o.same("by whom", all[0].Author, "user")
+		o.same("by whom and why", all[1].Author+" "+all[1].Reason, "support moved")
+		o.same("not since tomorrow", all[1].Since.After(o.clock()), false)
 		o.is(errorOf(o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Until: calendar.Date{Year: 2027, Month: 2, Day: 30}})), almanac.ErrInvalid)
 		o.is(errorOf(o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Reason: "\x00"})), almanac.ErrInvalid)
 	}),
@@ -218,6 +242,14 @@ func (o *opting) key(days int) string { return calendar.WallTimeOf(o.at(days)).S
 // until returns the opt-out of OFFER until the day of the event that is due then.
 func (o *opting) until(days int) almanac.OptOut {
 	return almanac.OptOut{Type: "OFFER", Until: calendar.WallTimeOf(o.at(days)).Date}
+}
+
+// late returns an OFFER that was due some days before the first one.
+func (o *opting) late(days int) almanac.Event {
+	e, at := o.first, o.at(-days)
+	e.ID, e.IdempotencyKey, e.OccurrenceKey = uuid.Must(uuid.NewV7()), "event-late", o.key(-days)
+	e.Wall, e.Due, e.AvailableAt = calendar.WallTimeOf(at), at, at
+	return e
 }
 
 // east and west are zones in which it is never the same day.

@@ -61,6 +61,9 @@ type eventPolicies struct {
 	Fold     calendar.FoldPolicy     `json:"fold"`
 	LeapDay  calendar.LeapDayPolicy  `json:"leapDay"`
 	MonthEnd calendar.MonthEndPolicy `json:"monthEnd"`
+
+	MissingMonth calendar.MissingPolicy `json:"missingMonth,omitempty"` // both of a rule by another calendar
+	MissingDay   calendar.MissingPolicy `json:"missingDay,omitempty"`
 }
 
 // eventExecution says what has become of it so far.
@@ -90,7 +93,7 @@ type eventRecord struct {
 func eventReportOf(e almanac.Event) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
-		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.Series, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}, e.Origin.Kind, unlessZero(e.Origin.From)},
+		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.Series, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd, p.Missing.Month, p.Missing.Day}, e.Origin.Kind, unlessZero(e.Origin.From)},
 		eventDay:    eventDayOf(e.Occurrence().Occurrence),
 		eventExecution: eventExecution{
 			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
@@ -138,7 +141,11 @@ func (r eventReport) write(out io.Writer) error {
 	if r.Calendar != "" {
 		row("by its calendar", "%s, %s", r.text, r.Calendar)
 	}
-	row("policies", "gap %s, fold %s, leap day %s, month end %s", r.Policies.Gap, r.Policies.Fold, r.Policies.LeapDay, r.Policies.MonthEnd)
+	policies := fmt.Sprintf("gap %s, fold %s, leap day %s, month end %s", r.Policies.Gap, r.Policies.Fold, r.Policies.LeapDay, r.Policies.MonthEnd)
+	if r.Policies.MissingMonth != "" {
+		policies += fmt.Sprintf(", missing month %s, missing day %s", r.Policies.MissingMonth, r.Policies.MissingDay)
+	}
+	row("policies", "%s", policies)
 	if r.AvailableAt != nil {
 		row("available", "%s", instantText(*r.AvailableAt))
 	}

@@ -235,6 +235,17 @@ version     3, created `+instantText(e.CreatedAt)+`, updated `+instantText(e.Upd
 	}`, c.run("show", failed, "--json", "--payload").out)
 }
 
+func TestAnEventSaysWhatItsCalendarLacked(t *testing.T) {
+	t.Parallel()
+	e := almanac.Event{Policies: calendar.Policies{Missing: calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingSkip}}}
+	var out strings.Builder
+	require.NoError(t, eventReportOf(e).write(&out))
+	require.Contains(t, out.String(), "month end clamp, missing month forward, missing day skip\n")
+	text, err := json.Marshal(eventReportOf(e))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"monthEnd":"clamp","missingMonth":"forward","missingDay":"skip"}`)
+}
+
 func TestAnEventThatIsNotThereIsAFailure(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "events", "show", graceID, "--database-url", pgtest.URL(t))

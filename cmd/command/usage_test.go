@@ -20,7 +20,7 @@ func TestHelpExitsWithSuccess(t *testing.T) {
 		}},
 		"of when": {[]string{"when", "-h"}, []string{
 			"\n    almanac when --zone ", "\nWhat happens:\n  --rule=RULE ", "\nWhat the calendar leaves open:\n  --gap=POLICY ",
-			"forward, backward, boundary,", "first, second, reject", "feb28, mar1, skip", "clamp, skip", "-n, --count=N ", "(default 10)",
+			"boundary, skip, reject", "first, second,", "feb28, mar1, skip", "clamp, skip", "-n, --count=N ", "(default 10)",
 		}},
 		"of zone":            {[]string{"zone", "--help"}, []string{"\n    almanac zone ", "<name>", "--zoneinfo=PATH", "($DATABASE_URL)", "(default 4)"}},
 		"of zones reconcile": {[]string{"zones", "reconcile", "-h"}, []string{"\n    almanac zones reconcile ", "required ($DATABASE_URL)", "(default almanac)", "--dry-run", "--trust"}},
@@ -105,7 +105,7 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 		"changes without number": {[]string{"zone", "UTC", "--changes", "-1"}, []string{`--changes: "-1" is not a number from 0 to 100`}},
 		"everything about zone":  {[]string{"zone", "Europe/Dubln", "--changes", "101", "--zoneinfo", "/no/such"}, []string{"<name>: " + dublin, `--zoneinfo: zoneinfo: "/no/such" does not exist: file does not exist`, `--changes: "101" is not a number from 0 to 100`}},
 		"everything about when": {
-			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "up", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
+			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "up", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp", "--missing-month", "sideways", "--missing-day", "clamp"},
 			[]string{
 				"--zone or --country is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
 				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a whole number from 1 to 10000000`,
@@ -113,6 +113,8 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 				`--rule: "0 25 * * *" is invalid: hour "25": "25" is not between 0 and 23`,
 				`--gap: "up" is not one of forward, backward, boundary, skip, reject`, `--fold: "third" is not one of first, second, reject`,
 				`--leap-day: "feb27" is not one of feb28, mar1, skip`, `--month-end: "Clamp" is not one of clamp, skip`,
+				`--missing-month: "sideways" is not one of backward, forward, skip`, `--missing-day: "clamp" is not one of backward, forward, skip`,
+				"--missing-month: has no meaning without --rule yearly and --calendar", "--missing-day: has no meaning without --rule yearly and --calendar",
 			},
 		},
 		"no database": {[]string{"zones", "reconcile", "--schema", "pg_x", "--zoneinfo", "/no/such"}, []string{

@@ -57,6 +57,26 @@ func TestUsersPreviewShowsTheNextOccurrences(t *testing.T) {
 	require.Contains(t, preview("NIGTHLY").errs, `acme: <type>: this command has no handler of "NIGTHLY"; known types are "BIRTHDAY", "NIGHTLY" (did you mean "NIGHTLY"?)`)
 }
 
+func TestUsersPreviewSaysWhichDayOffMovedAnOccurrence(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-02-01\nuntil 2096-12-31\n2095-03-14 holiday Pi Day")
+	require.NoError(t, err)
+	yearly := nightly(3)
+	rule := yearly.Rule
+	yearly.WorkCalendars = []*calendar.WorkCalendar{days}
+	yearly.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		found, err := rule(u)
+		return calendar.Within{Of: found, WorkDays: days}, err
+	}
+	r := runAs(t.Context(), hostOf(t, yearly), "users", "preview", adaID, "NIGHTLY", "--database-url", c.url)
+	require.Equal(t, result{exitOK, "LOCAL TIME           UTC                   ZONE              KEY   REASON\n" +
+		"2094-03-15T02:30:00  2094-03-15T06:30:00Z  America/New_York  2094  moved from Sunday 14 March to Monday 15 March because of the weekend\n" +
+		"2095-03-15T02:30:00  2095-03-15T06:30:00Z  America/New_York  2095  moved from Monday 14 March to Tuesday 15 March because of Pi Day\n" +
+		"2096-03-14T02:30:00  2096-03-14T06:30:00Z  America/New_York  2096  exact\n" +
+		"and never again\n", ""}, r)
+}
+
 // The occurrences before one that a policy rejects are shown, with the error.
 func TestUsersPreviewShowsWhatComesBeforeAnError(t *testing.T) {
 	t.Parallel()

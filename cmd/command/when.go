@@ -74,27 +74,40 @@ type policies struct {
 	Fold     string `help:"A time that clocks show twice: ${fold} (default ${default})." placeholder:"POLICY" default:"first"`
 	LeapDay  string `help:"A yearly 29 February: ${leap_day} (default ${default})." placeholder:"POLICY" default:"feb28"`
 	MonthEnd string `help:"A monthly day that a month lacks: ${month_end} (default ${default})." placeholder:"POLICY" default:"clamp"`
+
+	MissingMonth string `help:"A leap month that a year of --calendar lacks: ${missing_month} (default: what is customary there)." placeholder:"POLICY"`
+	MissingDay   string `help:"A day that a month of --calendar lacks: ${missing_day} (default: what is customary there)." placeholder:"POLICY"`
 }
 
 // choices are the values of flags that have few, for the help and for oneOf.
 var choices = kong.Vars{
-	"gap":         "forward, backward, boundary, skip, reject",
-	"fold":        "first, second, reject",
-	"leap_day":    "feb28, mar1, skip",
-	"month_end":   "clamp, skip",
-	"convention":  "following, modified-following, preceding, modified-preceding, nearest, skip",
-	"layout":      "plain, goose, tern, golang-migrate",
-	"format":      "csv, jsonl",
-	"zone_source": "declared, guessed, default",
-	"status":      "pending, processing, completed, failed, cancelled",
-	"shell":       "bash, zsh, fish",
+	"gap":           "forward, backward, boundary, skip, reject",
+	"fold":          "first, second, reject",
+	"leap_day":      "feb28, mar1, skip",
+	"month_end":     "clamp, skip",
+	"missing_month": "backward, forward, skip",
+	"missing_day":   "backward, forward, skip",
+	"convention":    "following, modified-following, preceding, modified-preceding, nearest, skip",
+	"layout":        "plain, goose, tern, golang-migrate",
+	"format":        "csv, jsonl",
+	"zone_source":   "declared, guessed, default",
+	"status":        "pending, processing, completed, failed, cancelled",
+	"shell":         "bash, zsh, fish",
 }
 
 func (p *policies) parse() (calendar.Policies, error) {
+	given := func(flag, policy string) error {
+		if policy == "" {
+			return nil
+		}
+		return oneOf(flag, policy)
+	}
 	return calendar.Policies{
-		Gap: calendar.GapPolicy(p.Gap), Fold: calendar.FoldPolicy(p.Fold),
-		LeapDay: calendar.LeapDayPolicy(p.LeapDay), MonthEnd: calendar.MonthEndPolicy(p.MonthEnd),
-	}, errors.Join(oneOf("--gap", p.Gap), oneOf("--fold", p.Fold), oneOf("--leap-day", p.LeapDay), oneOf("--month-end", p.MonthEnd))
+			Gap: calendar.GapPolicy(p.Gap), Fold: calendar.FoldPolicy(p.Fold),
+			LeapDay: calendar.LeapDayPolicy(p.LeapDay), MonthEnd: calendar.MonthEndPolicy(p.MonthEnd),
+			Missing: calendar.Missing{Month: calendar.MissingPolicy(p.MissingMonth), Day: calendar.MissingPolicy(p.MissingDay)},
+		}, errors.Join(oneOf("--gap", p.Gap), oneOf("--fold", p.Fold), oneOf("--leap-day", p.LeapDay), oneOf("--month-end", p.MonthEnd),
+			given("--missing-month", p.MissingMonth), given("--missing-day", p.MissingDay))
 }
 
 // question is what the arguments of when ask.
@@ -127,10 +140,20 @@ func (w *when) parse(now time.Time) (question, error) {
 	q.within = within(q.rule)
 	q.policies, errPolicies = w.Policies.parse()
 	q.spread, errWindow = w.Window.parse()
+	if w.Calendar == "" || w.Rule.Rule != "yearly" {
+		errPolicies = errors.Join(errPolicies, unused("--missing-month", w.Policies.MissingMonth), unused("--missing-day", w.Policies.MissingDay))
+	}
 	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies, errWindow); err != nil {
 		return q, err
 	}
 	return q, failure
+}
+
+func unused(flag, policy string) error {
+	if policy == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: has no meaning without --rule yearly and --calendar", flag)
 }
 
 // Run shows the occurrences.

@@ -18,6 +18,14 @@ func TestABirthdayByAnotherCalendarShowsBothDates(t *testing.T) {
 	if r != (result{exitOK, want, ""}) {
 		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
 	}
+	r = almanacAt(t, today, "when", "--zone", "Asia/Jerusalem", "--calendar", "hebrew", "--rule", "yearly", "--on", "05L-08", "--missing-month", "backward", "--from", "2026-01-01", "-n", "1")
+	if r.code != exitOK || !strings.Contains(r.out, "  2026-01-26T09:00:00  5786-05-08 ") || !strings.Contains(r.out, "  8 Adar I moved to 8 Shevat\n") {
+		t.Errorf("exit code %d, %q:\n%s", r.code, r.errs, r.out)
+	}
+	r = almanacAt(t, today, "when", "--zone", "Asia/Jerusalem", "--calendar", "hebrew", "--rule", "yearly", "--on", "03-30", "--missing-day", "backward", "--from", "2029-01-01", "-n", "1")
+	if r.code != exitOK || !strings.Contains(r.out, "  30 Kislev moved to 29 Kislev\n") {
+		t.Errorf("exit code %d, %q:\n%s", r.code, r.errs, r.out)
+	}
 	r = almanacAt(t, today, "when", "--zone", "Asia/Shanghai", "--calendar", "chinese", "--rule", "RSCALE=CHINESE;FREQ=YEARLY;BYMONTH=8;BYMONTHDAY=5", "--from", "2027-01-01", "-n", "1", "--json")
 	var a answer
 	if err := json.Unmarshal([]byte(r.out), &a); err != nil || a.Calendar != "chinese" || len(a.Occurrences) != 1 ||
@@ -40,6 +48,8 @@ func TestAnotherCalendarIsRefused(t *testing.T) {
 		`--calendar: "islamic" only approximates the sighting of the moon`:              {"--calendar", "islamic", "--rule", "yearly"},
 		`--on: "02-29-01" is not of the form`:                                           {"--calendar", "hebrew", "--rule", "yearly", "--on", "02-29-01"},
 		`--on: "5774-05L-08" is not a day of the year such as 05L-08`:                   {"--calendar", "hebrew", "--rule", "yearly", "--on", "5774-05L-08"},
+		"--missing-month: has no meaning without --rule yearly and --calendar":          {"--rule", "yearly", "--missing-month", "skip"},
+		"--missing-day: has no meaning without --rule yearly and --calendar":            {"--calendar", "hebrew", "--rule", "daily", "--missing-day", "skip"},
 		`no year of the calendar hebrew has a month 2 with a day 31`:                    {"--calendar", "hebrew", "--rule", "yearly", "--on", "02-31"},
 		`--rule: is monthly by another calendar, which needs an RRULE: RSCALE=HEBREW;`:  {"--calendar", "hebrew", "--rule", "monthly"},
 		`RSCALE="HEBREW" is not GREGORIAN, CHINESE`:                                     {"--calendar", "chinese", "--rule", "RSCALE=HEBREW;FREQ=YEARLY"},

@@ -15,27 +15,61 @@ type days struct {
 	Hours       string `help:"Hours of the week, such as Mo-Fr 09:00-18:00: a time outside of them moves to the next opening." placeholder:"HOURS"`
 	WorkingDays string `help:"Holidays of a country or region, such as DE-BY, or a file of days: a day off moves to another day." placeholder:"CODE|FILE"`
 	Convention  string `help:"To which day: ${convention} (default following)." placeholder:"CONVENTION"`
+	Holidays    string `help:"Close the hours on the holidays of a country or region, or of a file of days." placeholder:"CODE|FILE"`
+	KeepDay     bool   `help:"Move a time after the last closing of its day back, to the last opening of that day."`
+	Each        bool   `help:"Keep all times that move to one time, a second apart."`
 }
 
-// calendar returns the calendar of a code, or else that of a file, or nil without both.
-func (d *days) calendar() (*calendar.WorkCalendar, error) {
-	if d.WorkingDays == "" {
+// workCalendar returns the calendar of a code, or else that of a file, or nil without both.
+func workCalendar(flag, given string) (*calendar.WorkCalendar, error) {
+	if given == "" {
 		return nil, nil
 	}
-	if c, err := holidays.Calendar(d.WorkingDays); err == nil {
+	if c, err := holidays.Calendar(given); err == nil {
 		return c, nil
 	}
-	text, err := os.ReadFile(d.WorkingDays)
+	text, err := os.ReadFile(given)
 	if err != nil {
-		return nil, fmt.Errorf("--working-days: is no code such as DE-BY, and no file: %w", err)
+		return nil, fmt.Errorf("%s: is no code such as DE-BY, and no file: %w", flag, err)
 	}
 	c, err := calendar.ParseWorkCalendar(string(text))
 	if bad, ok := errors.AsType[*calendar.InputError](err); ok {
 		return nil, errors.Join(mapped(bad.Problems, func(p calendar.InputProblem) error {
-			return fmt.Errorf("--working-days: %s: %s %s", d.WorkingDays, p.Field, p.Problem)
+			return fmt.Errorf("%s: %s: %s %s", flag, given, p.Field, p.Problem)
 		})...)
 	}
 	return c, err
+}
+
+// unused refuses the flags that have no meaning without others.
+func (d *days) unused(quiet string) error {
+	var errs []error
+	hours := d.Hours != "" || quiet != ""
+	if d.Holidays != "" && !hours {
+		errs = append(errs, errors.New("--holidays: needs --hours or --quiet"))
+	}
+	if d.KeepDay && !hours {
+		errs = append(errs, errors.New("--keep-day: needs --hours or --quiet"))
+	}
+	if d.Each && !hours && d.WorkingDays == "" {
+		errs = append(errs, errors.New("--each: needs --hours, --quiet or --working-days"))
+	}
+	return errors.Join(errs...)
+}
+
+// adjust adds to a rule what [calendar.RuleText] has no field for.
+func (d *days) adjust(rule calendar.Recurrence, closed *calendar.WorkCalendar) calendar.Recurrence {
+	switch r := rule.(type) {
+	case calendar.Bounded:
+		r.Rule = d.adjust(r.Rule, closed)
+		return r
+	case calendar.Within:
+		if r.KeepDay, r.Each = d.KeepDay, d.Each; closed != nil {
+			r.Window = r.Window.ClosedOnHolidays(closed)
+		}
+		return r
+	}
+	return rule
 }
 
 // parseRule returns the recurrence of the flags, and the other calendar if there is one.
@@ -48,12 +82,13 @@ func (w *when) parseRule(first calendar.Date) (calendar.Recurrence, calendar.Sys
 			errSystem = fmt.Errorf("--calendar: %q %s", unknown.Name, unknown.Problem())
 		}
 	}
-	workDays, errDays := w.Days.calendar()
-	if err := errors.Join(errSystem, errDays); err != nil {
+	workDays, errDays := workCalendar("--working-days", w.Days.WorkingDays)
+	closed, errClosed := workCalendar("--holidays", w.Days.Holidays)
+	if err := errors.Join(errSystem, errDays, errClosed); err != nil {
 		return nil, nil, err // without a calendar, a day or a convention would be refused too
 	}
 	rule, err := w.Rule.parse(first, calendar.RuleText{Quiet: w.Quiet, Hours: w.Days.Hours, WorkDays: workDays, Convention: w.Days.Convention, System: system})
-	return rule, system, err
+	return w.Days.adjust(rule, closed), system, errors.Join(err, w.Days.unused(w.Quiet))
 }
 
 // dayBy returns a day by another calendar, or "" if that calendar does not have it.

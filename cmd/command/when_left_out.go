@@ -50,6 +50,12 @@ func (q question) leaveOut(a *answer, after, until calendar.WallTime) {
 	if lenient.MonthEnd == calendar.MonthEndSkip {
 		lenient.MonthEnd = calendar.MonthEndClamp
 	}
+	if lenient.Missing.Month == calendar.MissingSkip {
+		lenient.Missing.Month = calendar.MissingForward
+	}
+	if lenient.Missing.Day == calendar.MissingSkip {
+		lenient.Missing.Day = calendar.MissingBackward
+	}
 	lenient.Gap = calendar.GapForward
 	enough := len(a.LeftOut) + q.count // after the last occurrence, where there may be no end
 	for n := 0; until != forever || len(a.LeftOut) < enough && n < maxCount; n++ {
@@ -74,6 +80,10 @@ func (q question) leaveOut(a *answer, after, until calendar.WallTime) {
 // why says why the slot that follows a wall time is no occurrence, and whether there is a reason.
 func (q question) why(slot calendar.Slot, after calendar.WallTime) (leftOut, bool) {
 	if strict, err := q.within.Of.After(after, q.policies); err != nil || strict.Wall != slot.Wall {
+		if slot.DayReason != "" {
+			named, _, _ := strings.Cut(slot.DayReason, " moved to ")
+			return leftOut{Wall: slot.Wall.String(), Reason: fmt.Sprintf("left out because %s has no %s", slot.Key, named)}, true
+		}
 		d := slot.Named
 		return leftOut{
 			Wall:   calendar.WallTime{Date: d, Clock: slot.Wall.Clock}.String(),
@@ -117,10 +127,15 @@ func (q question) target(w calendar.WallTime) (calendar.WallTime, bool) {
 
 // closed says what closes a wall time, in the words of a [calendar.Move].
 func (q question) closed(w calendar.WallTime) string {
-	if c := q.within.WorkDays; c != nil {
+	for _, c := range [...]*calendar.WorkCalendar{q.within.WorkDays, q.within.Window.Holidays()} {
+		if c == nil {
+			continue
+		}
 		if name, ok := c.Holiday(w.Date); ok {
 			return cmp.Or(name, "a holiday")
 		}
+	}
+	if c := q.within.WorkDays; c != nil {
 		if working, _ := c.IsWorking(w.Date); !working {
 			return "the weekend"
 		}

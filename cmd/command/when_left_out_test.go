@@ -57,6 +57,10 @@ func TestOmittedOccurrencesHaveAReason(t *testing.T) {
 			{Wall: "2027-02-29T09:00:00", Reason: "left out because there is no 29 February 2027"}}},
 		"no more than were asked for, where nothing ever happens": {"UTC", []string{"--rule", "yearly", "--every", "4", "--on", "02-29", "--from", "2025-01-01", "--leap-day", "skip", "-n", "1"}, []leftOut{
 			{Wall: "2025-02-29T09:00:00", Reason: "left out because there is no 29 February 2025"}}},
+		"years without the month of another calendar": {"Asia/Jerusalem", []string{"--calendar", "hebrew", "--rule", "yearly", "--on", "05L-08", "--missing-month", "skip", "--from", "2026-01-01", "-n", "1"}, []leftOut{
+			{Wall: "2026-02-25T09:00:00", Reason: "left out because 5786 has no 8 Adar I"}}},
+		"years without the day of another calendar": {"Asia/Jerusalem", []string{"--calendar", "hebrew", "--rule", "yearly", "--on", "03-30", "--missing-day", "skip", "--from", "2029-01-01", "-n", "1"}, []leftOut{
+			{Wall: "2029-12-06T09:00:00", Reason: "left out because 5790 has no 30 Kislev"}}},
 		"the last of a rule":         {newYork, []string{"--rule", "FREQ=DAILY;COUNT=2", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
 		"the last before an instant": {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T073000Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
 		"nothing after the last":     {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T072959Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, nil},
@@ -77,6 +81,9 @@ func TestOmittedOccurrencesHaveAReason(t *testing.T) {
 			{Wall: "2026-03-07T06:00:00", Reason: "gives way to the one at 08:00 because of quiet hours"}}},
 		"a day of closed hours": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "sat,sun", "--hours", "Mo-Fr 09:00-18:00", "--from", "2026-03-07", "-n", "2"}, []leftOut{
 			{Wall: "2026-03-08T09:00:00", Reason: "gives way to the one on Monday 9 March because of closed hours"}}},
+		"hours that are closed on a holiday": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "thu,fri,sat", "--hours", "Mo-Fr 09:00-18:00", "--holidays", "DE-BY", "--convention", "skip", "--from", "2026-04-02", "-n", "2"}, []leftOut{
+			{Wall: "2026-04-03T09:00:00", Reason: "left out because of Good Friday"},
+			{Wall: "2026-04-04T09:00:00", Reason: "left out because of closed hours"}}},
 		"a moved time that clocks skip": {newYork, []string{"--rule", "weekly", "--on", "fri", "--at", "02:30", "--hours", "Su-Th 00:00-24:00", "--from", "2026-03-06", "--gap", "skip", "-n", "1"}, []leftOut{
 			{Wall: "2026-03-06T02:30:00", Reason: skip}}},
 		"no more than were asked for, where all days are off": {"Europe/Berlin", []string{"--rule", "weekly", "--on", "sun", "--working-days", "DE-BY", "--convention", "skip", "--from", "2026-03-07"}, []leftOut{

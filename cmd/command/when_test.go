@@ -85,11 +85,58 @@ func TestWorkingDaysAndHoursAreExplained(t *testing.T) {
 		"--working-days: is no code such as DE-BY, and no file: open ":     {"--working-days", filepath.Join(t.TempDir(), "none"), "--convention", "following"},
 		`--working-days: ` + file + `: line 5 "2026-02-30"`:                {"--working-days", file},
 		"--working-days: is no code such as DE-BY, and no file: open DE: ": {"--working-days", "DE"},
+		"--holidays: is no code such as DE-BY, and no file: open DE: ":     {"--holidays", "DE", "--hours", "09:00-18:00"},
 	} {
 		r := almanacAt(t, today, append([]string{"when", "--zone", "Europe/Berlin"}, args...)...)
 		if r.code != exitUsage || !strings.HasPrefix(r.errs, "almanac: "+want) {
 			t.Errorf("exit code %d, %q; want %q", r.code, r.errs, want)
 		}
+	}
+}
+
+// The hours say which days of the week are open, so the weekend of the holidays closes nothing.
+func TestHoursThatAreClosedOnHolidaysAreExplained(t *testing.T) {
+	t.Parallel()
+	hours := []string{"when", "--zone", "Europe/Berlin", "--holidays", "DE-BY", "--hours", "Mo-Fr 09:00-18:00; Sa 10:00-14:00"}
+	r := almanacAt(t, today, append(hours, "--rule", "weekly", "--on", "fri", "--from", "2026-03-27", "-n", "3")...)
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-03-27T09:00:00  2026-03-27T09:00:00  +01:00  2026-03-27T08:00:00Z  exact
+  2026-04-04T10:00:00  2026-04-04T10:00:00  +02:00  2026-04-04T08:00:00Z  moved from Friday 3 April 09:00 to Saturday 4 April 10:00 because of Good Friday
+  2026-04-10T09:00:00  2026-04-10T09:00:00  +02:00  2026-04-10T07:00:00Z  exact
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+	checkMisuse(t, almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--holidays", "DE-BY", "--keep-day", "--each", "--at", "25:00"),
+		`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`,
+		"--holidays: needs --hours or --quiet", "--keep-day: needs --hours or --quiet", "--each: needs --hours, --quiet or --working-days")
+}
+
+func TestATimeThatKeepsItsDayIsExplained(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--hours", "09:00-18:00", "--keep-day", "--at", "19:00", "--from", "2026-05-01", "-n", "1")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-05-01T09:00:00  2026-05-01T09:00:00  +02:00  2026-05-01T07:00:00Z  moved from 19:00 to 09:00 because of closed hours
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+}
+
+func TestTimesThatMeetAreExplained(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--working-days", "DE-BY", "--each", "--from", "2026-05-08", "-n", "4")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-05-08T09:00:00  2026-05-08T09:00:00  +02:00  2026-05-08T07:00:00Z  exact
+  2026-05-11T09:00:00  2026-05-11T09:00:00  +02:00  2026-05-11T07:00:00Z  moved from Saturday 9 May to Monday 11 May because of the weekend
+  2026-05-11T09:00:01  2026-05-11T09:00:01  +02:00  2026-05-11T07:00:01Z  moved from Sunday 10 May 09:00 to Monday 11 May 09:00:01 because of the weekend
+  2026-05-11T09:00:02  2026-05-11T09:00:02  +02:00  2026-05-11T07:00:02Z  moved from 09:00 to 09:00:02 because of an earlier one
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
 	}
 }
 

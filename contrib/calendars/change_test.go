@@ -42,8 +42,8 @@ func wall(t testing.TB, text string) calendar.WallTime {
 	return w
 }
 
-// Rows 18 to 25 of the table of docs/adr/0065-used-days.md: an event of one rule has ended, then
-// there is another.
+// Rows 18 to 22, 24 and 25 of the table of docs/adr/0065-used-days.md: an event of one rule has ended,
+// then there is another. TestACorrectedTableMovesBirthdays is row 23.
 func TestChangesOfTheCalendar(t *testing.T) {
 	t.Parallel()
 	march := calendar.Yearly{Month: time.March, Day: 15, At: calendar.Clock{Hour: 9}}

@@ -2,6 +2,7 @@ package calendars_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -165,26 +166,56 @@ func TestAnotherPolicyMovesTheNextBirthday(t *testing.T) {
 	t.Parallel()
 	g := greet(t.Context(), t, at(t, "2025-08-03T08:00:00Z"), almanac.Profile{DateOfBirth: "1987-06L-10", Calendar: "chinese"})
 	g.run(at(t, "2025-08-03T09:00:00Z"))
-	if next := g.pending(); next.OccurrenceKey != "2026" || next.Wall.Date.String() != "2026-07-23" {
+	if next := g.pending(); next.OccurrenceKey != "2026" || next.Wall.Date.String() != "2026-07-23" || next.Policies.Missing.Month != calendar.MissingBackward {
 		t.Errorf("%s on %s", next.OccurrenceKey, next.Wall)
 	}
-	g.scheduler = g.program(almanac.Birthday{Missing: calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingForward}})
+	g.scheduler = g.program(almanac.Birthday{Policies: calendar.Policies{Missing: calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingForward}}})
 	_, err := g.scheduler.Reschedule(g.ctx, g.id)
 	g.ok(err)
-	if next := g.pending(); next.OccurrenceKey != "2026" || next.Wall.Date.String() != "2026-08-22" {
-		t.Errorf("%s on %s", next.OccurrenceKey, next.Wall)
+	if next := g.pending(); next.OccurrenceKey != "2026" || next.Wall.Date.String() != "2026-08-22" ||
+		next.Policies.Missing != (calendar.Missing{Month: calendar.MissingForward, Day: calendar.MissingForward}) {
+		t.Errorf("%s on %s by %v", next.OccurrenceKey, next.Wall, next.Policies)
 	}
 }
 
-// life is a user who is greeted over years, in which zone rules and the calendar of the birthday change, too.
+// life is a user who is greeted over years, in which zone rules, tables and the calendar of the birthday change, too.
 type life struct {
 	*greeted
-	dir   string // for zone files
-	rules int    // releases of zone rules since the first
-	born  calendar.Date
+	tables
+	dir   string            // for zone files
+	rules int               // releases of zone rules since the first
+	days  map[string]string // of birth, by calendar
 	by    string
 	zone  calendar.Timezone
+	how   calendar.Policies
 	owed  greeting
+}
+
+// tables are the releases of a calendar that is the Chinese one, or a day behind it.
+type tables struct {
+	name     string
+	releases int
+}
+
+// release registers a table with newer release.
+func (s *tables) release(behind int) error {
+	s.releases++
+	return calendar.RegisterSystems(behindBy{released{calendars.Chinese(), s.name, fmt.Sprintf("2026-%06d", s.releases)}, behind})
+}
+
+// behindBy is a calendar whose days are all so many days later.
+type behindBy struct {
+	calendar.System
+	days int
+}
+
+func (b behindBy) Day(d calendar.Date) (calendar.SystemDate, error) {
+	return b.System.Day(d.AddDays(-b.days))
+}
+
+func (b behindBy) Date(d calendar.SystemDate) (calendar.Date, error) {
+	date, err := b.System.Date(d)
+	return date.AddDays(b.days), err
 }
 
 // greeting names a greeting.
@@ -193,25 +224,29 @@ type greeting struct {
 	key  string
 }
 
-// next returns the greeting of the next year.
-func (g greeting) next() greeting {
+// year returns the year of a calendar for which the greeting is.
+func (g greeting) year() int {
 	year, err := strconv.Atoi(g.key)
 	if err != nil {
 		panic(err)
 	}
-	return greeting{g.unit, fmt.Sprintf("%04d", year+1)}
+	return year
 }
 
-// day returns the day of birth by a calendar.
-func (l *life) day(name string) string {
+// dayOf returns the day of a calendar that a date is, and whether some years lack it.
+func dayOf(t rapid.TB, born calendar.Date, name string) (day string, rare bool) {
 	if name == "" {
-		return l.born.String()
+		return born.String(), born.Month == time.February && born.Day == 29
 	}
 	s, err := calendar.LoadSystem(name)
-	l.ok(err)
-	d, err := s.Day(l.born)
-	l.ok(err)
-	return d.String()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.Day(born)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String(), d.Leap || d.Day >= 30 || d.Month == 13 && d.Day == 6
 }
 
 // first returns the first birthday after now that is not one of those already greeted: no year of a calendar comes
@@ -219,14 +254,15 @@ func (l *life) day(name string) string {
 func (l *life) first() greeting {
 	u, err := l.store.User(l.ctx, l.id)
 	l.ok(err)
-	rule := calendar.Recurrence(calendar.Yearly{Month: l.born.Month, Day: l.born.Day, At: calendar.Clock{Hour: 9}})
+	born := u.DateOfBirth.Date()
+	rule := calendar.Recurrence(calendar.Yearly{Month: born.Month, Day: born.Day, At: calendar.Clock{Hour: 9}})
 	if l.by != "" {
 		s, err := calendar.LoadSystem(l.by)
 		l.ok(err)
 		day := u.DateOfBirth.Day()
 		rule = calendar.YearlyBy{System: s, Month: day.Month, Leap: day.Leap, Day: day.Day, At: calendar.Clock{Hour: 9}}
 	}
-	for o, err := range calendar.Occurrences(rule, l.zone, calendar.Policies{}, l.now) {
+	for o, err := range calendar.Occurrences(rule, l.zone, l.how, l.now) {
 		l.ok(err)
 		if !slices.ContainsFunc(l.delivered, func(e almanac.Event) bool {
 			if e.KeyUnit == o.Unit {
@@ -241,7 +277,7 @@ func (l *life) first() greeting {
 	return greeting{}
 }
 
-// deliver lets the next greeting happen. The one after it is that of the next year.
+// deliver lets the next greeting happen. The one after it is that of the next year, if the policies leave out none.
 func (l *life) deliver() {
 	l.t.Helper()
 	before, due := len(l.delivered), l.pending().AvailableAt
@@ -253,10 +289,15 @@ func (l *life) deliver() {
 		l.t.Fatalf("%d greetings at %s", len(l.delivered)-before, due)
 	}
 	e := l.delivered[before]
-	if got := (greeting{e.KeyUnit, e.OccurrenceKey}); got != l.owed {
+	got := greeting{e.KeyUnit, e.OccurrenceKey}
+	if got != l.owed {
 		l.t.Fatalf("greeted for %v on %s, want %v", got, e.Wall, l.owed)
 	}
-	l.owed = l.owed.next()
+	l.owed = l.first()
+	leaves := l.how.LeapDay == calendar.LeapDaySkip || l.how.Missing.Month == calendar.MissingSkip || l.how.Missing.Day == calendar.MissingSkip
+	if l.owed.year() != got.year()+1 && !leaves {
+		l.t.Fatalf("after the greeting for %s comes that for %s", got.key, l.owed.key)
+	}
 }
 
 // move lets the user live elsewhere. The greeting stays the next one, and is due at once if its time has passed there. But
@@ -272,7 +313,7 @@ func (l *life) move(zone string) {
 
 // convert lets the user keep the birthday by another calendar.
 func (l *life) convert(by string) {
-	l.keep(by, l.day(by))
+	l.keep(by, l.days[by])
 	if by != l.by {
 		l.by = by
 		l.owed = l.first()
@@ -291,8 +332,16 @@ func (l *life) changeClocks(hours int) {
 	l.ok(err)
 }
 
-// Each greeting is the one that is owed: that of the next year of the calendar, whatever zone rules become, or
-// after a change of the calendar the first that is not for a birthday already greeted.
+// correct gives the program a newer table of one of the calendars.
+func (l *life) correct(behind int) {
+	l.ok(l.release(behind))
+	l.scheduler = l.program(almanac.Birthday{Policies: l.how})
+	_, err := l.scheduler.Reconcile(l.ctx, almanac.ReconcileOptions{})
+	l.ok(err)
+}
+
+// Each greeting is the one that is owed: that of the next year of the calendar, whatever zone rules and tables
+// become, or after a change of the calendar the first that is not for a birthday already greeted.
 func TestEachBirthdayHasOneGreeting(t *testing.T) {
 	t.Parallel()
 	zones := slices.DeleteFunc(calendar.TimezoneNames(), func(name string) bool {
@@ -300,11 +349,29 @@ func TestEachBirthdayHasOneGreeting(t *testing.T) {
 		return err != nil // this machine has no data for it
 	})
 	dir := t.TempDir()
+	corrected := tables{name: "chinese-" + strings.ToLower(rand.Text())}
+	if err := corrected.release(0); err != nil {
+		t.Fatal(err)
+	}
+	names := append(calendars.Names(), "", corrected.name)
+	missing := rapid.SampledFrom([]calendar.MissingPolicy{"", calendar.MissingBackward, calendar.MissingForward, calendar.MissingSkip})
 	rapid.Check(t, func(rt *rapid.T) {
-		zone, name := rapid.SampledFrom(zones), rapid.SampledFrom(append(calendars.Names(), ""))
-		l := &life{dir: dir, by: name.Draw(rt, "first"), born: calendar.Date{Year: 1950, Month: time.January, Day: 1}.AddDays(rapid.IntRange(0, 40*365).Draw(rt, "born"))}
+		zone, name := rapid.SampledFrom(zones), rapid.SampledFrom(names)
+		l := &life{tables: corrected, dir: dir, by: name.Draw(rt, "first"), days: make(map[string]string)}
+		defer func() { corrected = l.tables }()
+		born := calendar.Date{Year: 1950, Month: time.January, Day: 1}.AddDays(rapid.IntRange(0, 40*365).Draw(rt, "born"))
+		if rapid.Bool().Draw(rt, "on a day that some years lack") {
+			for _, rare := dayOf(rt, born, l.by); !rare; _, rare = dayOf(rt, born, l.by) {
+				born = born.AddDays(1)
+			}
+		}
+		for _, name := range names {
+			l.days[name], _ = dayOf(rt, born, name)
+		}
+		l.how.LeapDay = rapid.SampledFrom([]calendar.LeapDayPolicy{"", calendar.LeapDayMar1, calendar.LeapDaySkip}).Draw(rt, "leap day")
+		l.how.Missing = calendar.Missing{Month: missing.Draw(rt, "missing month"), Day: missing.Draw(rt, "missing day")}
 		l.greeted = &greeted{t: rt, ctx: t.Context(), now: time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)}
-		l.begin(almanac.Birthday{}, almanac.Profile{DateOfBirth: l.day(l.by), Calendar: l.by, Timezone: zone.Draw(rt, "zone")})
+		l.begin(almanac.Birthday{Policies: l.how}, almanac.Profile{DateOfBirth: l.days[l.by], Calendar: l.by, Timezone: zone.Draw(rt, "zone")})
 		u, err := l.store.User(l.ctx, l.id)
 		l.ok(err)
 		l.zone = u.Timezone
@@ -321,13 +388,15 @@ func TestEachBirthdayHasOneGreeting(t *testing.T) {
 					break
 				}
 				l.now = next
-				switch rapid.SampledFrom(strings.Fields("move move convert convert clocks")).Draw(rt, "change") {
+				switch rapid.SampledFrom(strings.Fields("move move convert convert clocks table")).Draw(rt, "change") {
 				case "move":
 					l.move(zone.Draw(rt, "to"))
 				case "convert":
 					l.convert(name.Draw(rt, "then"))
 				case "clocks":
 					l.changeClocks(rapid.IntRange(-3, 3).Draw(rt, "forward"))
+				case "table":
+					l.correct(rapid.IntRange(0, 1).Draw(rt, "days behind"))
 				}
 			}
 		}

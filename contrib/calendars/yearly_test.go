@@ -170,6 +170,7 @@ func TestARareLeapMonthIsFoundNearby(t *testing.T) {
 
 func TestYahrzeits(t *testing.T) {
 	t.Parallel()
+	const backward, forward = calendar.MissingBackward, calendar.MissingForward
 	tests := []struct {
 		name   string
 		of     calendar.SystemDate
@@ -177,14 +178,16 @@ func TestYahrzeits(t *testing.T) {
 		until  int
 		want   string
 		reason string // of the first
+		month  calendar.MissingPolicy
+		day    calendar.MissingPolicy
 	}{
-		{"30 Kislev, then long", calendar.SystemDate{Year: 5788, Month: 3, Day: 30}, "2029-01-01", 2029, "2029-12-07", "30 Kislev moved to 1 Tevet"},
-		{"30 Kislev, then short", calendar.SystemDate{Year: 5789, Month: 3, Day: 30}, "2029-01-01", 2029, "2029-12-06", "30 Kislev moved to 29 Kislev"},
-		{"10 Adar of a common year", calendar.SystemDate{Year: 5785, Month: 6, Day: 10}, "2026-06-01", 2027, "2027-02-17", "10 Adar moved to 10 Adar I"},
-		{"8 Adar I", calendar.SystemDate{Year: 5774, Month: 5, Leap: true, Day: 8}, "2014-02-08", 2017, "2015-02-27 2016-02-17 2017-03-06", "8 Adar I moved to 8 Adar"},
-		{"30 Adar I", calendar.SystemDate{Year: 5774, Month: 5, Leap: true, Day: 30}, "2014-03-02", 2016, "2015-02-19 2016-03-10", "30 Adar I moved to 30 Shevat"},
-		{"8 Adar II", calendar.SystemDate{Year: 5774, Month: 6, Day: 8}, "2014-03-10", 2016, "2015-02-27 2016-03-18", "8 Adar II moved to 8 Adar"},
-		{"an ordinary day", calendar.SystemDate{Year: 5785, Month: 9, Day: 3}, "2025-05-30", 2026, "2026-05-19", ""},
+		{"30 Kislev, then long", calendar.SystemDate{Year: 5788, Month: 3, Day: 30}, "2029-01-01", 2029, "2029-12-07", "30 Kislev moved to 1 Tevet", backward, forward},
+		{"30 Kislev, then short", calendar.SystemDate{Year: 5789, Month: 3, Day: 30}, "2029-01-01", 2029, "2029-12-06", "30 Kislev moved to 29 Kislev", backward, backward},
+		{"10 Adar of a common year", calendar.SystemDate{Year: 5785, Month: 6, Day: 10}, "2026-06-01", 2027, "2027-02-17", "10 Adar moved to 10 Adar I", forward, backward},
+		{"8 Adar I", calendar.SystemDate{Year: 5774, Month: 5, Leap: true, Day: 8}, "2014-02-08", 2017, "2015-02-27 2016-02-17 2017-03-06", "8 Adar I moved to 8 Adar", forward, backward},
+		{"30 Adar I", calendar.SystemDate{Year: 5774, Month: 5, Leap: true, Day: 30}, "2014-03-02", 2016, "2015-02-19 2016-03-10", "30 Adar I moved to 30 Shevat", backward, backward},
+		{"8 Adar II", calendar.SystemDate{Year: 5774, Month: 6, Day: 8}, "2014-03-10", 2016, "2015-02-27 2016-03-18", "8 Adar II moved to 8 Adar", backward, backward},
+		{"an ordinary day", calendar.SystemDate{Year: 5785, Month: 9, Day: 3}, "2025-05-30", 2026, "2026-05-19", "", backward, backward},
 	}
 	for _, tt := range tests {
 		rule := calendar.Yahrzeit{System: calendars.Hebrew(), Of: tt.of, At: calendar.Clock{Hour: 9}}
@@ -195,9 +198,12 @@ func TestYahrzeits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slot, err := rule.After(calendar.WallTime{Date: date, Clock: calendar.Clock{Hour: 12}}, calendar.Policies{})
+		slot, err := rule.After(calendar.WallTime{Date: date, Clock: calendar.Clock{Hour: 12}}, calendar.Policies{Missing: calendar.Missing{Month: calendar.MissingSkip, Day: calendar.MissingSkip}})
 		if err != nil || slot.DayReason != tt.reason || slot.Unit != "year:hebrew" {
 			t.Errorf("%s: %+v, %v; want the reason %q", tt.name, slot, err, tt.reason)
+		}
+		if want := (calendar.Missing{Month: tt.month, Day: tt.day}); slot.Missing != want {
+			t.Errorf("%s: %v, want %v", tt.name, slot.Missing, want)
 		}
 	}
 }

@@ -97,36 +97,44 @@ func TestTemplatesSeeTheDelivery(t *testing.T) {
 	}, mail)
 }
 
-// A mail says why its day was chosen, if working days or a window have moved the event.
+// A mail says why its day was chosen, if working days or a window have moved the event. In another language it has
+// the day that the rule names, which is zero for a day that nothing moved.
 func TestAMailSaysWhyItsDayWasChosen(t *testing.T) {
 	t.Parallel()
 	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
 		"en/RENT.txt": "Subject: rent\n\n{{.Payload.message}}{{with index .Payload \"reason\"}} ({{.}}){{end}}",
+		"de/RENT.txt": "Subject: Miete\n\nDie Miete ist fällig{{if and .Event.Nominal.Date.Year (ne .Event.Nominal.Date .Event.Wall.Date)}}, verlegt vom {{date .Event.Nominal}} auf den {{date .Event.Wall}}{{end}}",
 	}), "en")
 	require.NoError(t, err)
 	days, err := calendar.ParseWorkCalendar("name LAND\nrelease 2026-01-01\nuntil 2027-12-31\n2026-04-03 holiday Good Friday")
 	require.NoError(t, err)
-	rent := almanac.Recurring{
-		Type: "RENT", Message: func(almanac.User, almanac.Occurrence) string { return "The rent is due" },
-		Rule: func(almanac.User) (calendar.Recurrence, error) {
-			return calendar.Within{Of: calendar.Monthly{Day: 3, At: calendar.Clock{Hour: 9}}, WorkDays: days}, nil
-		},
-	}
-	for from, want := range map[string]string{
-		"2026-03-20": "The rent is due (moved from Friday 3 April to Monday 6 April because of Good Friday)",
-		"2026-05-20": "The rent is due",
+	nine := calendar.Clock{Hour: 9}
+	third := calendar.Within{Of: calendar.Monthly{Day: 3, At: nine}, WorkDays: days}
+	for _, tt := range []struct {
+		rule         calendar.Recurrence
+		from, en, de string
+	}{
+		{third, "2026-03-20", "The rent is due (moved from Friday 3 April to Monday 6 April because of Good Friday)", "Die Miete ist fällig, verlegt vom 3. April 2026 auf den 6. April 2026"},
+		{third, "2026-05-20", "The rent is due", "Die Miete ist fällig"},
+		{calendar.Monthly{Day: 3, At: nine, WorkDays: days}, "2026-05-20", "The rent is due (third working day of LAND)", "Die Miete ist fällig"},
 	} {
-		at, err := time.Parse(time.DateOnly, from)
+		rent := almanac.Recurring{
+			Type: "RENT", Message: func(almanac.User, almanac.Occurrence) string { return "The rent is due" },
+			Rule: func(almanac.User) (calendar.Recurrence, error) { return tt.rule, nil },
+		}
+		at, err := time.Parse(time.DateOnly, tt.from)
 		require.NoError(t, err)
 		o, err := rent.Next(ada(), at)
 		require.NoError(t, err)
-		payload, err := rent.Payload(ada(), almanac.Occurrence{Occurrence: o})
+		e, err := almanac.NewEvent(ada(), rent, almanac.Occurrence{Occurrence: o})
 		require.NoError(t, err)
-		d := delivery("en", string(payload))
-		d.Event.Type = "RENT"
-		mail, err := parsed.Render(d, "")
-		require.NoError(t, err)
-		require.Equal(t, want, mail.Text)
+		for locale, want := range map[string]string{"en": tt.en, "de": tt.de} {
+			d := delivery(locale, "{}")
+			d.Event = e
+			mail, err := parsed.Render(d, "")
+			require.NoError(t, err)
+			require.Equal(t, want, mail.Text)
+		}
 	}
 }
 

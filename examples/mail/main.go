@@ -33,8 +33,8 @@ import (
 var embedded embed.FS
 
 // birthday is the ready-made handler with two changes: users without an address are not
-// greeted, and the payload has the age, of which templates make "22 lata". The age is null if
-// the year of birth is not known.
+// greeted, and the payload also has the age, of which templates make "22 lata". The age is null
+// if the year of birth is not known.
 type birthday struct{ almanac.Birthday }
 
 func (b birthday) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
@@ -44,21 +44,33 @@ func (b birthday) Next(u almanac.User, after time.Time) (calendar.Occurrence, er
 	return b.Birthday.Next(u, after)
 }
 
-func (birthday) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
-	facts := map[string]any{"age": nil}
+func (b birthday) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	payload, err := b.Birthday.Payload(u, o)
+	if err != nil {
+		return nil, err
+	}
+	var facts map[string]any // such as the reason, if a Window moves the greeting to another day
+	if err := json.Unmarshal(payload, &facts); err != nil {
+		return nil, err
+	}
+	facts["age"] = nil
 	if years, known := u.DateOfBirth.Age(o.Occurrence); known {
 		facts["age"] = years
 	}
 	return json.Marshal(facts)
 }
 
-// newScheduler returns a scheduler that greets by mail. The function at says when.
-func newScheduler(store almanac.Repository, server string, at func(almanac.User) calendar.Clock) (almanac.Scheduler, error) {
+func parseTemplates() (*almanacmail.Templates, error) {
 	files, err := fs.Sub(embedded, "templates")
 	if err != nil {
 		return nil, err
 	}
-	templates, err := almanacmail.ParseTemplates(files, "en")
+	return almanacmail.ParseTemplates(files, "en")
+}
+
+// newScheduler returns a scheduler that greets by mail. The function at says when.
+func newScheduler(store almanac.Repository, server string, at func(almanac.User) calendar.Clock) (almanac.Scheduler, error) {
+	templates, err := parseTemplates()
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// A greeting that a window moves to another day says so, and others do not.
+func TestAMailSaysThatItsDayIsAnother(t *testing.T) {
+	t.Parallel()
+	templates, err := parseTemplates()
+	require.NoError(t, err)
+	week, err := calendar.ParseWindow("Mo-Fr 08:00-20:00")
+	require.NoError(t, err)
+	h := birthday{almanac.Birthday{Window: func(almanac.User) calendar.Window { return week }}}
+	render := func(locale, born string) string {
+		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+		u, err := almanac.NewUser(almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: born, Timezone: "Europe/Berlin", Locale: locale, Email: "ada@example.com"}, now)
+		require.NoError(t, err)
+		o, err := h.Next(u, now)
+		require.NoError(t, err)
+		e, err := almanac.NewEvent(u, h, almanac.Occurrence{Occurrence: o})
+		require.NoError(t, err)
+		mail, err := templates.Render(almanac.Delivery{Event: e, User: u}, "")
+		require.NoError(t, err)
+		return mail.Text + mail.HTML
+	}
+	const saturday, monday = "1990-02-14", "1990-02-16" // in 2026
+	const why = "Why on this day: moved from Saturday 14 February to Monday 16 February because of closed hours"
+	require.Equal(t, 2, strings.Count(render("en", saturday), why))
+	require.NotContains(t, render("en", monday), "Why")
+	require.Contains(t, render("de", saturday), "Montag, 16. Februar 2026\nVerlegt vom 14. Februar 2026\n")
+	require.NotContains(t, render("de", monday), "Verlegt")
+}
 
 func TestEveryUserGetsAMailInTheirLanguage(t *testing.T) {
 	t.Parallel()

@@ -127,6 +127,7 @@ func drawPolicies(t *rapid.T) calendar.Policies {
 		Fold:     rapid.SampledFrom([]calendar.FoldPolicy{"", calendar.FoldFirst, calendar.FoldSecond}).Draw(t, "fold"),
 		LeapDay:  rapid.SampledFrom([]calendar.LeapDayPolicy{"", calendar.LeapDayFeb28, calendar.LeapDayMar1, calendar.LeapDaySkip}).Draw(t, "leap day"),
 		MonthEnd: rapid.SampledFrom([]calendar.MonthEndPolicy{"", calendar.MonthEndClamp, calendar.MonthEndSkip}).Draw(t, "month end"),
+		Missing:  calendar.Missing{Month: DrawMissing(t, "month of the policies"), Day: DrawMissing(t, "day of the policies")},
 	}
 }
 
