@@ -272,7 +272,7 @@ var surroundings = []mutation{
 	{
 		promise: "`Spread` alone delivers no event in quiet hours.", in: "docs/adr/0056-quiet-hours.md",
 		file: "quiet_hours.go",
-		old:  "late = !same.Equal(opens)", new: "late = false",
+		old:  "late = !same.Equal(opens)", new: "late = late && !same.Equal(opens)",
 		test: ". TestASpreadLeadsIntoNoQuietHours",
 	},
 	{
