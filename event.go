@@ -72,7 +72,7 @@ type Event struct {
 	Zone     string            // the IANA name of the zone in which Due was resolved
 	Policies calendar.Policies // the policies by which Due was resolved
 	// Consulted says which calendars the rule looked up, and for which days. It is kept until the first claim
-	// of the event or [Operator].RunNow, and is zero from then on. A follow-up has none.
+	// of the event or [Operator].RunNow, and is zero from then on. It is always zero for a follow-up.
 	Consulted      calendar.Consulted `json:",omitzero"`
 	IdempotencyKey IdempotencyKey
 	Payload        json.RawMessage // the JSON value to deliver; frozen by the first claim

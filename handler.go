@@ -207,7 +207,7 @@ type Execution struct {
 	// A one-off event that moves is spread no further than it was.
 	Spread time.Duration
 	// WorkCalendars are the work calendars that the rules of the handler look up, for all users. If users can
-	// choose one, they are all that can be chosen.
+	// choose a calendar, list each calendar that they can choose.
 	// [Scheduler].Reconcile then plans pending events again when the program has a newer release of one.
 	// Events whose rules look up another work calendar are stored too, and stay as they were planned. All
 	// handlers of a registry that name a calendar have the same release of it. Empty means none. Calendars such

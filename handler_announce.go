@@ -54,7 +54,7 @@ func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurren
 }
 
 // announcement is what a payload says about the day of its event: what it announces, and why the rule chose the
-// day or the time. It is empty for an event that announces nothing, at the day and the time that its rule names.
+// day or the time. It is empty if the event announces nothing and has no such reason.
 type announcement struct {
 	Date       string `json:"date,omitempty"`
 	DaysBefore int    `json:"daysBefore,omitempty"`
@@ -75,8 +75,8 @@ func (a announcer) announced(o Occurrence) (announcement, error) {
 	return says, err
 }
 
-// kept returns the occurrence of a pending event that keeps its time. Why its day was chosen and what it announces are
-// read from its payload, because only the rule that planned it knows. Only ready-made handlers use them, so
+// kept returns the occurrence of a pending event that keeps its time. It reads the reason and the announced day from
+// the payload, because only the rule that planned the event knows them. Only ready-made handlers use these two, so
 // members of other payloads that have these names do no harm.
 func (e Event) kept() Occurrence {
 	o := e.Occurrence()
@@ -95,7 +95,7 @@ func (e Event) kept() Occurrence {
 }
 
 // whyChosen says how a policy of another calendar, working days or a window chose the day or the time of an
-// occurrence, or "" if none did. Working days that an Offset or a Monthly counts choose a day, too.
+// occurrence, or "" if none did. An Offset or a Monthly that counts working days chooses the day by them, too.
 func (o Occurrence) whyChosen() string {
 	move := o.Move.Reason()
 	if o.DayReason != "" && move != "" {

@@ -34,8 +34,8 @@ type Birthday struct {
 	At func(u User) calendar.Clock
 	// Window returns the window of u, such as that of [calendar.ParseQuietHours]. A time of day outside of it
 	// moves to an opening on the same day. If the window does not open on that day, the time moves to the next
-	// day on which it does. If holidays close it, name their work calendars in WorkCalendars. Nil means the
-	// whole week. [WithWindow] is for events that are late.
+	// day on which it does. If holidays close the window, name their work calendars in [Execution].WorkCalendars.
+	// Nil means the whole week. [WithWindow] is for events that are late.
 	Window func(u User) calendar.Window
 	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
 	// Zero means on the day. A user who is created after the day of the announcement is not
@@ -45,8 +45,9 @@ type Birthday struct {
 	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
 	// if Before is not zero.
 	Message func(u User) string
-	// Policies say how birthdays on 29 February, those on days that another calendar lacks, and wall times that
-	// clocks skip or show twice, are resolved. The zero Policies mean the defaults.
+	// Policies say when users are greeted in a year without the day of birth, such as 29 February or a day by
+	// another calendar. They also resolve wall times that clocks skip or show twice. The zero Policies mean the
+	// defaults.
 	Policies calendar.Policies
 	// Via is the channel. Empty means ChannelWebhook.
 	Via Channel
@@ -108,9 +109,9 @@ func (b Birthday) announcer(u User) (announcer, error) {
 // Payload returns {"message": …}. If Before is not zero, "date" is the birthday, and
 // "daysBefore" is how many days it is ahead: Before, unless the Window moved the announcement to another day.
 //
-// "reason" says in English why the rule chose the day or the time. It is the DayReason of the occurrence if the birthday
-// is by another calendar and Policies.Missing moved it, and what [calendar.Move.Reason] says if the Window moved the
-// event. Both are separated by "; ". If neither decided on the day or the time, "reason" is absent.
+// "reason" says in English why the rule chose the day or the time. If Policies.Missing moved a birthday by another
+// calendar, "reason" has the DayReason of the occurrence. If the Window moved the event, it has the text of
+// [calendar.Move.Reason]. If both did, "; " separates the two texts. If neither did, "reason" is absent.
 //
 // For a user of another calendar, "date" is always there. "calendar" is the name of the calendar, and
 // "calendarDate" the birthday by it, such as "5787-05L-08". "age" is the age in years of the calendar, if the year of

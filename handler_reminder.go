@@ -293,9 +293,9 @@ func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 // Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key. If the
 // rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance.
 //
-// "reason" says in English why the rule chose the day or the time, if working days, a window or a policy of another
-// calendar decided on it: what moved the occurrence, or which working day it is, such as "third working day of
-// DE-BY". Otherwise it is absent. [Birthday].Payload says from what it is made.
+// "reason" is present if working days, a window or a policy of another calendar chose the day or the time. It says in
+// English what moved the occurrence, or which working day it is, such as "third working day of DE-BY".
+// [Birthday].Payload describes its parts.
 func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	if o.Announces == (calendar.WallTime{}) {
 		o.Announces = o.announces

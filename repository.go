@@ -156,9 +156,9 @@ type MaintenanceRepository interface {
 	// not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) (ZoneBook, error)) error
 
-	// Consulted returns what the pending events of a type have consulted ([Event].Consulted), if it has one
-	// of the given calendars in an earlier release than the given one. Releases has them by name, as
-	// in [calendar.DayRules]. The result has no repetition, and the order of the texts.
+	// Consulted returns each different value of [Event].Consulted that the pending events of a type have, in the
+	// order of its text. It leaves out a value unless one of its calendars has an earlier release than the one in
+	// releases. The keys of releases are the names of calendars, as in [calendar.DayRules].
 	Consulted(ctx context.Context, eventType string, releases map[string]string) ([]calendar.Consulted, error)
 
 	// FindConsulted returns a page of the pending events of a type that have consulted exactly this, in order

@@ -266,7 +266,7 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 		err = p.zones.Load().permits(events...)
 	}
 	if err != nil {
-		return nil, err // plan stores all events that it has
+		return nil, err // no events, because plan stores all events that it gets, even those beside an error
 	}
 	return events, nil
 }

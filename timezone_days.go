@@ -21,7 +21,7 @@ type CalendarReport struct {
 	Checked int // pending events that were never claimed and that a change may concern
 	Moved   int // events with a new instant
 	Removed int // events of occurrences that the release no longer has, or whose new time has passed
-	Added   int // events of other occurrences, planned in their place; none where the rule has no other one
+	Added   int // events of other occurrences, planned in place of the removed ones; none if the rule has no other occurrence
 	// Left is how many events could not be planned again, because their handler failed or another
 	// transaction had locked their user. They are tried again within an hour.
 	Left int
@@ -136,9 +136,9 @@ func (w dayWork) outdating(e Event) (calendar.DayRules, bool) {
 	return w.follow[i], true
 }
 
-// outdatedDays returns what pending events of a type have consulted that must be planned again, and how many
-// different texts of earlier releases there are.
-func (s *scheduler) outdatedDays(ctx context.Context, eventType string, w dayWork) (outdated []calendar.Consulted, texts int, err error) {
+// outdatedDays returns what those pending events of a type have consulted that must be planned again. Others is how
+// many further texts of earlier releases the type has.
+func (s *scheduler) outdatedDays(ctx context.Context, eventType string, w dayWork) (outdated []calendar.Consulted, others int, err error) {
 	if len(w.follow) == 0 {
 		return nil, 0, nil
 	}
@@ -147,11 +147,12 @@ func (s *scheduler) outdatedDays(ctx context.Context, eventType string, w dayWor
 		releases[rules.Name] = rules.Release
 	}
 	list, err := s.repository.Consulted(ctx, eventType, releases)
-	texts = len(list)
-	return slices.DeleteFunc(list, func(c calendar.Consulted) bool {
+	all := len(list)
+	outdated = slices.DeleteFunc(list, func(c calendar.Consulted) bool {
 		_, is := w.outdating(Event{Consulted: c})
 		return !is
-	}), texts, err
+	})
+	return outdated, all - len(outdated), err
 }
 
 // permits returns an error that matches [*calendar.ReleaseError] if events were planned by a calendar of

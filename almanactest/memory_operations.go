@@ -180,7 +180,8 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBo
 	})
 }
 
-// Consulted returns what pending events of a type have consulted in earlier releases than those given by name.
+// Consulted returns what pending events of a type have consulted, if it has a calendar in an earlier release
+// than the one that releases has for the name of that calendar.
 func (r *Repository) Consulted(ctx context.Context, eventType string, releases map[string]string) (all []calendar.Consulted, err error) {
 	err = r.read(ctx, func(time.Time) error {
 		for _, e := range r.events {

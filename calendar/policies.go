@@ -60,20 +60,20 @@ const (
 
 // Policies say how to resolve wall times that clocks skip or show twice, and days that a month or year
 // does not have. A handler returns them with each occurrence, so each event type has its own. They are
-// stored with each event. The zero Policies are the defaults: forward, first, feb28, clamp, and what is
-// customary in another calendar.
+// stored with each event. The zero Policies are the defaults: forward, first, feb28 and clamp. For days that
+// another calendar lacks, the default is the custom of that calendar.
 type Policies struct {
 	Gap      GapPolicy
 	Fold     FoldPolicy
 	LeapDay  LeapDayPolicy
 	MonthEnd MonthEndPolicy
-	// Missing is for a month and a day that a year of another calendar lacks. In an Occurrence that [Next]
-	// returned, it has the policies by which the day was found. It is zero there if the rule has none.
+	// Missing says what happens if a year of another calendar lacks the month or the day. In an Occurrence that
+	// [Next] returned, it has the policies by which the day was found. If the rule uses none, it is zero there.
 	Missing Missing
 }
 
-// WithDefaults returns p with each empty policy replaced by its default. Those of Missing stay, because each
-// calendar has its own.
+// WithDefaults returns p with each empty policy replaced by its default. It does not change Missing, because
+// each calendar has its own defaults.
 func (p Policies) WithDefaults() Policies {
 	p.Gap = cmp.Or(p.Gap, GapForward)
 	p.Fold = cmp.Or(p.Fold, FoldFirst)

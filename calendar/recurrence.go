@@ -37,7 +37,7 @@ type Slot struct {
 	// DayReason says in a few words of English why the slot of a [YearlyBy] or a [Yahrzeit] is on
 	// another day than the rule names: "30 Kislev moved to 1 Tevet". It is empty otherwise.
 	DayReason string
-	// Missing has the policies by which a rule by another calendar found the day. It is zero for all others.
+	// Missing has the policies by which a rule by another calendar found the day. It is zero for all other rules.
 	Missing Missing
 	// Announces is the wall time that the slot of an [Offset] announces. It is the zero
 	// WallTime for all others.

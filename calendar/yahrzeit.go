@@ -36,7 +36,8 @@ const (
 	yahrzeitRule = "yahrzeit"
 )
 
-// After returns the first slot strictly after w. The policies do not apply. The slot has those of the usual rule.
+// After returns the first slot strictly after w. The given policies do not apply. The Missing of the slot has the
+// policies of the usual rule.
 func (y Yahrzeit) After(w WallTime, _ Policies) (Slot, error) {
 	months, err := y.check()
 	if err != nil {

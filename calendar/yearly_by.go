@@ -20,8 +20,8 @@ type YearlyBy struct {
 	Leap   bool // whether the leap month with this number is meant
 	Day    int  // of the month, from 1
 	At     Clock
-	// Missing says what happens in a year that lacks the month or the day. Empty policies are
-	// those of the [Policies], and if these are empty too, those of the System: see [SystemInfo].
+	// Missing says what happens in a year that lacks the month or the day. An empty policy means
+	// that of [Policies].Missing. If that is empty too, it means that of the System: see [SystemInfo].
 	Missing Missing
 	Every   int  // interval in years of the System, counted from the year of From: 2 means every second year; 0 means 1
 	From    Date // no slot on an earlier day; zero means no such bound. If Every exceeds 1, it lies in a year of the System

@@ -100,11 +100,12 @@ func (x *eventInstant) explainMove(o *almanac.Occurrence) {
 	x.Move = move.Reason()
 }
 
-// storedReason returns why the rule of an event gave its day and its time, from the payload of a ready-made handler. It
-// is "" for other payloads, because the host's own may have a reason of another kind. Each ready-made payload with a
-// reason has a message, and is of an event that was moved, of another calendar, or of a rule, with its key.
+// storedReason returns the reason in the payload of a ready-made handler: why the rule chose the day and the time. For
+// any other payload it returns "", because the "reason" of a host's own payload can mean something else. A payload is
+// that of a ready-made handler if it has a message, and if one of these is true: the event was moved, its key is by
+// another calendar, or the payload has the occurrence key of the event.
 func storedReason(e almanac.Event) string {
-	var members map[string]any // whose names, unlike those of a struct, are compared with their case
+	var members map[string]any // not a struct, because decoding into a struct ignores the case of names
 	if json.Unmarshal(e.Payload, &members) != nil {
 		return ""
 	}

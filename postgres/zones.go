@@ -145,7 +145,8 @@ func scanDayRules(row pgx.CollectableRow) (r calendar.DayRules, err error) {
 	return r, err
 }
 
-// Consulted returns what the pending events of a type have consulted in earlier releases than those given by name.
+// Consulted returns what pending events of a type have consulted, if it has a calendar in an earlier release
+// than the one that releases has for the name of that calendar.
 func (s *Store) Consulted(ctx context.Context, eventType string, releases map[string]string) (list []calendar.Consulted, err error) {
 	names := slices.Sorted(maps.Keys(releases))
 	of := make([]string, len(names))

@@ -138,7 +138,7 @@ var calendarCases = cases{
 	},
 }
 
-// consulted checks what pending birthdays have consulted, in whatever release.
+// consulted checks what pending birthdays have consulted, in any release.
 func (k *kit) consulted(want ...calendar.Consulted) {
 	k.Helper()
 	got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday, map[string]string{"DE": "9", "AT": "9"}))(k)

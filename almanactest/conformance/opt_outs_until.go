@@ -244,7 +244,7 @@ func (o *opting) until(days int) almanac.OptOut {
 	return almanac.OptOut{Type: "OFFER", Until: calendar.WallTimeOf(o.at(days)).Date}
 }
 
-// late returns an OFFER that was due some days before the first one.
+// late returns an OFFER that was due the given number of days ago.
 func (o *opting) late(days int) almanac.Event {
 	e, at := o.first, o.at(-days)
 	e.ID, e.IdempotencyKey, e.OccurrenceKey = uuid.Must(uuid.NewV7()), "event-late", o.key(-days)

@@ -153,13 +153,13 @@ var daysKept = []mutation{
 		test: "internal/cron TestSchedule_Next$",
 	},
 	{
-		promise: "A test compares them with a second list.", in: "contrib/holidays/README.md",
+		promise: "test compares the calendars with a second list", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/days/GB-SCT.txt",
 		old:  "2026-06-15 holiday Scotland's participation in the FIFA World Cup final\n", new: "",
 		test: "contrib/holidays TestDaysAreThoseOfASecondList",
 	},
 	{
-		promise: "No country has other years.", in: "contrib/holidays/README.md",
+		promise: "Each other calendar has the years 2025 to 2027.", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/days/DE-BY.txt",
 		old:  "until 2027-12-31", new: "until 2028-12-31",
 		test: "contrib/holidays TestEachDayIsInASecondList",
@@ -171,7 +171,7 @@ var daysKept = []mutation{
 		test: "contrib/holidays TestEachListNamesItsSource",
 	},
 	{
-		promise: "a test computes the dates", in: "contrib/holidays/README.md",
+		promise: "A test computes the dates.", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/holidays_test.go",
 		old:  `{"06-19", "06-04", "05-27"}`, new: `{"06-19", "06-11", "05-27"}`,
 		test: "contrib/holidays TestGermanDaysFollowFromEaster",
@@ -183,7 +183,7 @@ var daysKept = []mutation{
 		test: "contrib/holidays TestDaysAreThoseOfASecondList",
 	},
 	{
-		promise: "each program compares all that it registered", in: days,
+		promise: "each program compares all calendars that it", in: days,
 		file: "timezone_days.go",
 		old:  "for _, name := range calendar.SystemNames() {", new: "for _, name := range calendar.SystemNames()[:0] {",
 		test: ". TestACorrectedCalendarMovesBirthdays",
@@ -261,19 +261,19 @@ var daysKept = []mutation{
 		test: ". TestAnOlderReleaseUndoesNothing",
 	},
 	{
-		promise: "A follow-up has none: no rule plans it again.", in: "docs/adr/0077-calendar-releases.md",
+		promise: "A follow-up stores no text: no rule plans it again.", in: "docs/adr/0077-calendar-releases.md",
 		file: "handler_followup.go",
 		old:  "\te.Consulted = calendar.Consulted{} // no rule plans it again after a new release\n", new: "",
 		test: ". TestAFollowUpHasConsultedNoCalendar",
 	},
 	{
-		promise: "1,000 of them is looked at once an hour", in: "docs/adr/0077-calendar-releases.md",
+		promise: "a type with more than 1,000 of them once an hour", in: "docs/adr/0077-calendar-releases.md",
 		file: "run_maintenance.go",
 		old:  "if texts > minuteTexts {", new: "if false {",
 		test: ". TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour",
 	},
 	{
-		promise: "A file of the same name with a later release replaces that of the module.", in: "contrib/holidays/README.md",
+		promise: "the later release replaces the earlier one.", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/holidays.go",
 		old:  "was == nil || was.Release() < c.Release()", new: "was == nil",
 		test: "contrib/holidays TestTheLaterReleaseIsKnown",

@@ -24,9 +24,9 @@
 //
 // Chinese and Korean months were computed in November 2026: a month begins on the day of the new
 // moon in Beijing or Seoul, and the leap months follow GB/T 33661-2017. Where the Hong Kong
-// Observatory has another day, its day holds. All Chinese days from 1901-02-19 to 2100 are then those of
-// the Observatory, and all Korean months of 1900 to 2050 those of the Korea Astronomy and Space
-// Science Institute. A test compares them with copies of the two tables, which the README names.
+// Observatory has another day, its day holds. So all Chinese days from 1901-02-19 to 2100 are those of
+// the Observatory. All Korean months of 1900 to 2050 are those of the Korea Astronomy and Space
+// Science Institute. A test compares them with copies of the two tables. The README names the copies.
 // No authority has published Korean months after 2050. They are provisional: a month that begins
 // within minutes of midnight may begin a day later.
 //

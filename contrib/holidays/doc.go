@@ -1,9 +1,9 @@
 // Package holidays has work calendars of countries and regions, by their ISO 3166 codes: the week, the
 // public holidays, and the working days of exchanged weekends. [Calendar] returns one, and [Codes]
-// lists all. [Register] adds those of files that a host has made or downloaded.
+// lists all. [Register] adds calendars from files that a host has made or downloaded.
 //
-// A handler whose users choose a calendar names [All] in its WorkCalendars. Otherwise a new release of a
-// calendar leaves its events on the days for which they were planned.
+// If users can choose a calendar, the handler names [All] in its WorkCalendars. Otherwise its planned events do
+// not follow a new release of a calendar.
 //
 // Each calendar is a file of days, and its texts are English. The files are made from the data of
 // vacanza/holidays. The README says how to make a file for another country. Tests compare three

@@ -22,8 +22,8 @@ type set struct {
 	all map[string]*calendar.WorkCalendar
 }
 
-// known are the calendars that the process knows: those of the files, until Register adds others. Like
-// zone data they belong to the process. The files are parsed by the first call that needs them.
+// known returns the calendars of the process. The first call parses the embedded files. Register adds
+// calendars. Like zone data, the calendars belong to the process.
 var known = sync.OnceValues(func() (*set, error) {
 	const dir = "days"
 	entries, err := files.ReadDir(dir)
@@ -45,13 +45,13 @@ var known = sync.OnceValues(func() (*set, error) {
 	return &set{all: all}, nil
 })
 
-// Register makes calendars known to the whole process by their names: those of files that a host has made
-// or downloaded. A name can be a new code, or one that [Codes] lists. Of two calendars of one name, that of
-// the later release is known from then on. So a host's file replaces that of this module, until a newer
-// module has a later release. A program calls Register when it starts, before [All] and before it plans events.
+// Register makes calendars known to the whole process by their names, such as those of files that a host has
+// made or downloaded. A name can be a new code, or a code that [Codes] lists. Of two calendars with the same
+// name, the later release counts from then on. So a host's file replaces the calendar of this module, until a
+// newer module has a later release. A program calls Register when it starts, before it calls [All] or plans events.
 //
-// The error names each calendar that is nil, and each one that has the name and the release of a known
-// calendar, and other days: a changed calendar needs a later release. Then none of them is registered.
+// The error names each calendar that is nil. It also names each calendar with other days than the known calendar
+// of the same name and release: a changed calendar needs a later release. With an error, none is registered.
 func Register(all ...*calendar.WorkCalendar) error {
 	s, err := known()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *set) register(all []*calendar.WorkCalendar) error {
 	return nil
 }
 
-// differ returns the first year about which two calendars differ.
+// differ returns the first year in which the days of two calendars differ.
 func differ(a, b *calendar.WorkCalendar) (year int, differs bool) {
 	one, other := a.Rules(firstYear), b.Rules(firstYear)
 	for i := range one.Hashes {
@@ -98,7 +98,7 @@ func differ(a, b *calendar.WorkCalendar) (year int, differs bool) {
 	return 0, false
 }
 
-// firstYear begins the years in which calendars are compared, as in an almanac.Registry.
+// firstYear is the first year in which calendars are compared, as in an almanac.Registry.
 const firstYear = 2024
 
 // Calendar returns the work calendar of a country, such as "FR", or of a region, such as "DE-BY". The
@@ -117,8 +117,8 @@ func Calendar(code string) (*calendar.WorkCalendar, error) {
 	return c, nil
 }
 
-// All returns all calendars, in the order of [Codes]. Give them to a handler that lets each user choose one:
-// they are its WorkCalendars, so that a new release of any of them plans its events again.
+// All returns all calendars, in the order of [Codes]. If users can choose a calendar, set the WorkCalendars of
+// the handler to All. Then its events are planned again after a new release of any of them.
 func All() ([]*calendar.WorkCalendar, error) {
 	s, err := known()
 	if err != nil {
