@@ -73,7 +73,7 @@ type zoneFollower struct {
 	doubts  map[string]time.Time // the rechecks that remained after that, by zone
 	refused error                // about events that could not be moved by then, and about calendars
 	left    leftDays             // the events that could not be planned again by then
-	looked  map[string]time.Time // when events of types with many texts were last looked at, by the same clock
+	looked  map[string]time.Time // when a type with many texts was last looked at, by the repository's clock
 }
 
 func (s *scheduler) followZones() engine.Task {
@@ -109,8 +109,9 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 // as many as events if a handler fails. Events of further texts wait for the next check, at most an hour.
 const leftLooks = 100
 
-// minuteTexts is how many texts of earlier releases are read for a type each minute. If there are more, they are
-// read once in recheckGrace. Events that no change concerns keep their release for as long as they are pending.
+// minuteTexts is the largest number of texts of earlier releases with which a type is read each minute. A type with
+// more is read once in recheckGrace. There can be many, because an event that no change concerns keeps its release
+// while it is pending.
 const minuteTexts = 1000
 
 // hasNewDays reports whether pending events must be planned again, besides those that the last check left. A
@@ -121,12 +122,9 @@ func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, err
 		if rested := book.Now.Sub(f.looked[eventType]); rested >= 0 && rested < recheckGrace {
 			continue
 		}
-		list, texts, err := f.outdatedDays(ctx, eventType, work)
+		list, others, err := f.outdatedDays(ctx, eventType, work)
 		if err != nil {
 			return false, err
-		}
-		if texts > minuteTexts {
-			f.looked[eventType] = book.Now
 		}
 		for _, c := range list {
 			left := f.left[lookedUp{eventType, c}]
@@ -140,6 +138,9 @@ func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, err
 			if err != nil || len(found.Items) > left {
 				return err == nil, err
 			}
+		}
+		if others > minuteTexts { // and none is news, which a failed check must find again
+			f.looked[eventType] = book.Now
 		}
 	}
 	return false, nil

@@ -269,7 +269,7 @@ var daysKept = []mutation{
 	{
 		promise: "a type with more than 1,000 of them once an hour", in: "docs/adr/0077-calendar-releases.md",
 		file: "run_maintenance.go",
-		old:  "if texts > minuteTexts {", new: "if false {",
+		old:  "if others > minuteTexts {", new: "if false {",
 		test: ". TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour",
 	},
 	{

@@ -62,7 +62,7 @@ type eventPolicies struct {
 	LeapDay  calendar.LeapDayPolicy  `json:"leapDay"`
 	MonthEnd calendar.MonthEndPolicy `json:"monthEnd"`
 
-	MissingMonth calendar.MissingPolicy `json:"missingMonth,omitempty"` // both of a rule by another calendar
+	MissingMonth calendar.MissingPolicy `json:"missingMonth,omitempty"` // both are empty unless the rule is by another calendar
 	MissingDay   calendar.MissingPolicy `json:"missingDay,omitempty"`
 }
 

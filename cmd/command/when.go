@@ -140,7 +140,7 @@ func (w *when) parse(now time.Time) (question, error) {
 	q.within = within(q.rule)
 	q.policies, errPolicies = w.Policies.parse()
 	q.spread, errWindow = w.Window.parse()
-	if w.Calendar == "" || w.Rule.Rule != "yearly" {
+	if w.Calendar == "" || !strings.EqualFold(w.Rule.Rule, "yearly") {
 		errPolicies = errors.Join(errPolicies, unused("--missing-month", w.Policies.MissingMonth), unused("--missing-day", w.Policies.MissingDay))
 	}
 	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies, errWindow); err != nil {

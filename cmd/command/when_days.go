@@ -20,7 +20,7 @@ type days struct {
 	Each        bool   `help:"Keep all times that move to one time, a second apart."`
 }
 
-// workCalendar returns the calendar of a code, or else that of a file, or nil without both.
+// workCalendar returns the calendar of a code, or else of a file. If given is empty, it returns nil.
 func workCalendar(flag, given string) (*calendar.WorkCalendar, error) {
 	if given == "" {
 		return nil, nil
@@ -45,8 +45,8 @@ func workCalendar(flag, given string) (*calendar.WorkCalendar, error) {
 func (d *days) unused(quiet string) error {
 	var errs []error
 	hours := d.Hours != "" || quiet != ""
-	if d.Holidays != "" && !hours {
-		errs = append(errs, errors.New("--holidays: needs --hours or --quiet"))
+	if d.Holidays != "" && d.Hours == "" {
+		errs = append(errs, errors.New("--holidays: needs --hours"))
 	}
 	if d.KeepDay && !hours {
 		errs = append(errs, errors.New("--keep-day: needs --hours or --quiet"))
@@ -57,7 +57,7 @@ func (d *days) unused(quiet string) error {
 	return errors.Join(errs...)
 }
 
-// adjust adds to a rule what [calendar.RuleText] has no field for.
+// adjust sets KeepDay, Each and the holidays of the window, for which [calendar.RuleText] has no field.
 func (d *days) adjust(rule calendar.Recurrence, closed *calendar.WorkCalendar) calendar.Recurrence {
 	switch r := rule.(type) {
 	case calendar.Bounded:

@@ -110,7 +110,7 @@ func TestHoursThatAreClosedOnHolidaysAreExplained(t *testing.T) {
 	}
 	checkMisuse(t, almanacAt(t, today, "when", "--zone", "Europe/Berlin", "--holidays", "DE-BY", "--keep-day", "--each", "--at", "25:00"),
 		`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`,
-		"--holidays: needs --hours or --quiet", "--keep-day: needs --hours or --quiet", "--each: needs --hours, --quiet or --working-days")
+		"--holidays: needs --hours", "--keep-day: needs --hours or --quiet", "--each: needs --hours, --quiet or --working-days")
 }
 
 func TestATimeThatKeepsItsDayIsExplained(t *testing.T) {

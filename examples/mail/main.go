@@ -33,7 +33,7 @@ import (
 var embedded embed.FS
 
 // birthday is the ready-made handler with two changes: users without an address are not
-// greeted, and the payload also has the age, of which templates make "22 lata". The age is null
+// greeted, and the payload also has the age. Templates write it as "22 lata". The age is null
 // if the year of birth is not known.
 type birthday struct{ almanac.Birthday }
 
