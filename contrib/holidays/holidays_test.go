@@ -113,14 +113,14 @@ func byHand() map[string]list {
 				"01-04 02-14 02-28 05-09 09-20 10-10",
 			},
 		}},
-		"DE-BB": land("FTG § 2 of 1998-07-06; of 2015-04-30 as quoted in anwalt24.de", reformation, easterSunday, pentecost),
+		"DE-BB": land("FTG § 2 of 1998-07-06; the version of 2015-04-30 as quoted in anwalt24.de", reformation, easterSunday, pentecost),
 		"DE-BE": berlin(),
 		"DE-BW": land("FTG of 1995-05-08, by the list of the ministry of the interior", epiphany+" "+allSaints, corpusChristi),
 		"DE-BY": land("FTG Art. 1 of 2019-03-26, as quoted in gesetze.io", epiphany+" "+allSaints, corpusChristi),
 		"DE-HB": land("FTG § 2 of 2015-07-28; 31 October: law of 2018-06-26, by Bundestag paper 19/14698", reformation),
 		"DE-HE": land("HFeiertagsG § 1 of 2012-12-13, as quoted in lexaris.io", "", corpusChristi),
-		"DE-HH": land("Feiertagsgesetz § 1, of which we found only 31 October, by the law of 2018-03-12 as quoted in weka.de; "+
-			"the others: StVO § 30 as quoted in imkerschule-sh.de", reformation),
+		"DE-HH": land("31 October: Feiertagsgesetz § 1 by the law of 2018-03-12, as quoted in weka.de. "+
+			"We found no other day of § 1. The other days: StVO § 30, as quoted in imkerschule-sh.de", reformation),
 		"DE-MV": land("no text of FTG M-V § 2 found; StVO § 30 as quoted in imkerschule-sh.de; "+
 			"8 March: law of June 2022 as reported, and "+collection, women+" "+reformation),
 		"DE-NI": land("NFeiertagsG § 2 of 2018-06-22, as quoted in kirchenrecht-braunschweig.de", reformation),

@@ -51,7 +51,7 @@ func TestReadyzFollowsTheWorkers(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }() // otherwise the pool does not close
-	_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.events IN ACCESS EXCLUSIVE MODE")
+	_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.queue IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p.says("/readyz", http.StatusServiceUnavailable)
 	require.NoError(t, tx.Rollback(t.Context()))
