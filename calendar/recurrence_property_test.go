@@ -35,13 +35,10 @@ type resolvedSlot struct {
 
 // slots lists all slots of a series with a wall time from two days before an
 // instant until two days after the first that comes after it. A count leaves out what clocks
-// skip in the zone.
+// skip in the zone, and a window opens at the end of a gap.
 func (s someSeries) slots(t *rapid.T, after time.Time) []resolvedSlot {
 	const twoDays = 48 * time.Hour
-	rule := s.Rule
-	if s.Policies.Gap == calendar.GapSkip {
-		rule = calendar.InZone(rule, s.Zone, s.Policies) // TestACountYieldsTheFirstOccurrences proves it
-	}
+	rule := calendar.InZone(s.Rule, s.Zone, s.Policies) // TestACountYieldsTheFirstOccurrences proves it
 	w := calendar.WallTimeOf(s.Zone.WallTime(after).Labelled().Add(-twoDays))
 	var list []resolvedSlot
 	enough := false
