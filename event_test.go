@@ -223,7 +223,7 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 	}
 }
 
-// The repositories have room for 400 bytes of calendars. Whoever needs more learns of it when the event is planned.
+// The repositories have room for 400 bytes of calendars. An event that needs more is refused when it is planned.
 func TestAnEventOfTooManyCalendarsIsRefused(t *testing.T) {
 	t.Parallel()
 	u := ada(t)
