@@ -95,10 +95,11 @@ func TestDatabaseClockSetForward(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
 		gate := shut(r)
-		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 8})
 		patient := func(o *chaos.Orders) { o.Patience = 20 * time.Second }
-		r.Work("one", patient)
-		r.Work("two", patient)
+		for _, w := range []*chaos.Process{r.Work("one", patient), r.Work("two", patient)} {
+			arrive(r, w, chaos.Ready)
+		}
+		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 8})
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
 		r.SetClock(2 * time.Hour)
 		r.Count("held", people)

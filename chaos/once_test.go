@@ -54,8 +54,8 @@ func TestPassesBesideAWorker(t *testing.T) {
 		keep, answer := hold(r)
 		defer answer()
 		keep(true)
+		arrive(r, r.Work("always", unhurried), chaos.Ready)
 		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
-		r.Work("always", unhurried)
 		cron := r.Work("cron", unhurried, func(o *chaos.Orders) { o.Once, o.Connections = true, 1 })
 		await := func(kind almanac.NoticeKind) {
 			_, err := cron.Await(r.Within(40*time.Second), func(report chaos.Report) bool { return report.Kind == kind })

@@ -147,8 +147,11 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		keep, answer := hold(r)
 		defer answer()
 		keep(true)
-		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		workers := []*chaos.Process{r.WorkBy(next.Program, "one", unhurried, migrating), r.WorkBy(next.Program, "two", unhurried, migrating)}
+		for _, w := range workers { // or the deliveries of one end by their timeouts before the other has begun
+			arrive(r, w, chaos.Ready)
+		}
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		until(r, "SELECT count(*) >= $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
 		r.Count("held", len(workers)*chaos.Slots)
 		undo(r)
