@@ -99,7 +99,7 @@ func TestDatabaseClockSetForward(t *testing.T) {
 		for _, w := range []*chaos.Process{r.Work("one", patient), r.Work("two", patient)} {
 			arrive(r, w, chaos.Ready)
 		}
-		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: r.From(longLead), Interval: 1, Count: 8})
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
 		r.SetClock(2 * time.Hour)
 		r.Count("held", people)

@@ -151,7 +151,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		for _, w := range workers { // or the deliveries of one end by their timeouts before the other has begun
 			arrive(r, w, chaos.Ready)
 		}
-		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(longLead), Interval: 1, Count: 4})
 		until(r, "SELECT count(*) >= $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
 		r.Count("held", len(workers)*chaos.Slots)
 		undo(r)

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	lead   = 3 * time.Second // for all users to be stored before the first occurrence
-	people = 2 * chaos.Slots // more than one worker takes at once
+	lead     = 3 * time.Second  // for all users to be stored before the first occurrence
+	longLead = 15 * time.Second // where each user must have an event, also on a busy machine
+	people   = 2 * chaos.Slots  // more than one worker takes at once
 )
 
 // unhurried is for rows in which nothing is slow but the machine: no repeat is
