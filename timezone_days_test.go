@@ -32,7 +32,7 @@ func office(c *calendar.WorkCalendar, rule calendar.Recurrence) almanac.EventHan
 
 // land is a release of a work calendar with holidays.
 func land(t require.TestingT, release string, holidays ...string) *calendar.WorkCalendar {
-	text := "name LAND\nrelease " + release + "\nuntil 2027-12-31\n"
+	text := "name LAND\nrelease " + release + "\nuntil 2050-12-31\n"
 	for _, day := range holidays {
 		text += day + " holiday\n"
 	}
@@ -398,6 +398,14 @@ func TestRunPlansEventsOfAnOlderReleaseAgainSoon(t *testing.T) {
 type busyTexts struct {
 	almanac.Repository
 	looks atomic.Int32
+	down  atomic.Bool // edits fail
+}
+
+func (r *busyTexts) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	if r.down.Load() {
+		return almanac.Edit{}, errKilled
+	}
+	return r.Repository.EditUser(ctx, id, edit)
 }
 
 func (r *busyTexts) Consulted(ctx context.Context, eventType string, releases map[string]string) ([]calendar.Consulted, error) {
@@ -426,7 +434,11 @@ func TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour(t *testing.T) {
 		require.LessOrEqual(t, r.looks.Load(), int32(5), "two, and those of checks of zone rules")
 		_, err := older.CreateUser(t.Context(), inLondon)
 		require.NoError(t, err)
+		r.down.Store(true)
 		time.Sleep(time.Hour + 10*time.Minute)
+		require.Equal(t, []string{"2000-01 2000-01-28T09:00:00"}, pendingOf(t, w.store))
+		r.down.Store(false)
+		time.Sleep(5 * time.Minute) // a look whose edits failed is tried again soon
 		require.Equal(t, []string{"2000-01 2000-01-31T09:00:00"}, pendingOf(t, w.store))
 		require.NoError(t, w.stop())
 	})

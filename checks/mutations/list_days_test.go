@@ -273,6 +273,12 @@ var daysKept = []mutation{
 		test: ". TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour",
 	},
 	{
+		promise: "one again, within minutes.", in: days,
+		file: "run_maintenance.go",
+		old:  "\t\t\tif left == 0 {\n\t\t\t\treturn true, nil\n", new: "\t\t\tif left == 0 {\n\t\t\t\tf.looked[eventType] = book.Now\n\t\t\t\treturn true, nil\n",
+		test: ". TestRunLooksAtManyEventsOfEarlierReleasesOnceAnHour",
+	},
+	{
 		promise: "the later release replaces the earlier one.", in: "contrib/holidays/README.md",
 		file: "contrib/holidays/holidays.go",
 		old:  "was == nil || was.Release() < c.Release()", new: "was == nil",

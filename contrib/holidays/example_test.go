@@ -3,6 +3,7 @@ package holidays_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -22,13 +23,13 @@ func rent(all []*calendar.WorkCalendar) almanac.Recurring {
 			if err := json.Unmarshal(u.Attributes, &attributes); err != nil {
 				return nil, err
 			}
-			days, err := holidays.Calendar(attributes.Holidays)
-			if err != nil {
+			i := slices.IndexFunc(all, func(c *calendar.WorkCalendar) bool { return c.Name() == attributes.Holidays })
+			if i < 0 {
 				return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{
-					Field: "attributes", Problem: fmt.Sprintf("name no holidays: %q", attributes.Holidays), Err: err,
+					Field: "attributes", Problem: fmt.Sprintf("name no holidays: %q", attributes.Holidays),
 				}}}
 			}
-			return calendar.Monthly{Day: -1, At: calendar.Clock{Hour: 9}, WorkDays: days}, nil
+			return calendar.Monthly{Day: -1, At: calendar.Clock{Hour: 9}, WorkDays: all[i]}, nil
 		},
 	}
 }
