@@ -120,7 +120,7 @@ func TestProfilesNameTheCalendar(t *testing.T) {
 	require.EqualError(t, err, "almanac: invalid input: calendar needs a date of birth")
 }
 
-// In some calendars a day begins at the sunset before, so somebody born tonight has tomorrow's date.
+// In some calendars a day begins at the sunset before, so a child born tonight has tomorrow's date.
 func TestADateByAnotherCalendarMayBeOfTomorrow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 28, 20, 0, 0, 0, time.UTC)

@@ -180,8 +180,8 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	return a.changed(r, id, conditions, change)
 }
 
-// keepGuess removes the zone from a change that gives back the zone and its source as the user has them, if
-// that zone is no declared one. Otherwise a client that stores what it has read would declare a guess.
+// keepGuess removes the zone from a change if the zone and its source are those of the user and the zone was not
+// declared. Otherwise a client that sends back what it has read would declare a guess.
 func (a *api) keepGuess(ctx context.Context, id uuid.UUID, source almanac.ZoneSource, c *almanac.ProfileChange) error {
 	if source != almanac.ZoneGuessed && source != almanac.ZoneDefault {
 		return nil
