@@ -332,7 +332,7 @@ func storableText(s string) string {
 // A detached event whose type is spread becomes available no longer after its instant than before. The
 // interval of a [calendar.Window] that bounds its spread is not stored.
 func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
-	if e.Status != Pending || e.ClaimCount > 0 {
+	if !e.movable() {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	next := e
@@ -361,7 +361,7 @@ func (e *Event) spreadNoFurther(was Event) {
 // keep returns e as replanned for the present state of the user, at the same instant. The
 // instant may come from other rules than those of this process.
 func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
-	if e.Status != Pending || e.ClaimCount > 0 {
+	if !e.movable() {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	next := e
@@ -374,6 +374,9 @@ func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
 	next.Version++
 	return next, nil
 }
+
+// movable reports whether an event is PENDING and was never claimed.
+func (e Event) movable() bool { return e.Status == Pending && e.ClaimCount == 0 }
 
 func (e Event) become(to Status) (Event, error) {
 	if !e.Status.CanBecome(to) {

@@ -184,8 +184,8 @@ type Planner interface {
 	//
 	// The key names the event among the events of the user and the type, permanently. A
 	// repeated call with the same options returns the stored event, whatever its status,
-	// and changes nothing. Concurrent calls store one event. To move an event or to
-	// change its payload, cancel it and schedule another event with another key.
+	// and changes nothing. Concurrent calls store one event. A call with [ScheduleAtOptions].Move
+	// moves the event to another time, or changes its payload.
 	//
 	// Later edits of the user leave the wall time and the policies unchanged. The event follows the user to
 	// another zone only with FollowUser. A payload from the options stays; a payload that the handler made is
@@ -198,7 +198,9 @@ type Planner interface {
 	// the policies reject or skip the wall time. It matches [ErrExists] if the key names an event
 	// with other options; the result then has that event. Otherwise a second event at one time
 	// without a key would be lost without an error. [Operator].RunNow does not change the options
-	// of an event. The error also matches ErrExists if the key names an event that was pruned.
+	// of an event. The error also matches ErrExists if the key names an event that was pruned. It is
+	// an [*InvalidStateTransitionError] if Move finds an event that was claimed or has ended, with
+	// other options; the result then has that event.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 
 	// OptOut stores that a user refuses events. In the same transaction:

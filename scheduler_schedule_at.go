@@ -39,12 +39,18 @@ type ScheduleAtOptions struct {
 	// Policies say what happens if clocks skip the wall time or show it twice. The zero
 	// Policies mean the defaults: forward and first.
 	Policies calendar.Policies
+	// Move changes the PENDING event that has the key and was never claimed. The event gets the wall time, the
+	// zone, the policies and the payload of the call. It keeps its id, its key and its idempotency key. Move
+	// requires a Key. It cannot change FollowUser, and not whether the handler makes the payload. If no event has
+	// the key, Move has no effect, and the event is stored. The default is false: such an event is not changed.
+	Move bool
 }
 
-// ScheduleAtResult is the event that ScheduleAt stored or found.
+// ScheduleAtResult is the event that ScheduleAt stored, moved or found.
 type ScheduleAtResult struct {
 	Event   Event // as stored
 	Existed bool  // whether the event existed before the call
+	Moved   bool  // whether the call has changed the event
 }
 
 func (o ScheduleAtOptions) withDefaults() (ScheduleAtOptions, error) {
@@ -60,9 +66,12 @@ func (o ScheduleAtOptions) withDefaults() (ScheduleAtOptions, error) {
 	if o.FollowUser && !o.Timezone.IsZero() {
 		refuse("timezone", "does not go with following the user")
 	}
-	if o.Key == "" {
+	switch {
+	case o.Key == "" && o.Move:
+		refuse("key", "is required to move an event")
+	case o.Key == "":
 		o.Key = o.At.String()
-	} else {
+	default:
 		refuse("key", tokenProblem(o.Key, maxDetachedKey))
 	}
 	if o.Payload != nil {
@@ -96,7 +105,17 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		all := slices.Concat(r.Pending, r.InFlight)
 		if i := slices.IndexFunc(all, named); i >= 0 {
 			open = &all[i]
-			return Edit{}, nil
+			if !o.moves(*open) {
+				return Edit{}, nil
+			}
+			moved, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.moved(h, r.User, *open) })
+			switch {
+			case err != nil:
+				return Edit{}, err
+			case unwantedThen(h, r.User, moved, r.Now):
+				return Edit{}, optedOut(r.User, eventType)
+			}
+			return Edit{Changed: []Event{zones.stamp(moved)}}, nil
 		}
 		if len(r.Used[series]) > 0 {
 			return Edit{}, nil
@@ -124,6 +143,10 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		s.notifyEvents(ctx, EventCreated, stored.New)
 		s.running.wakeFor(stored.New...)
 		return ScheduleAtResult{Event: stored.New[0]}, nil
+	case len(stored.Changed) > 0:
+		s.notifyEvents(ctx, EventRescheduled, stored.Changed)
+		s.running.wakeFor(stored.Changed...)
+		return ScheduleAtResult{Event: stored.Changed[0], Existed: true, Moved: true}, nil
 	}
 	if open == nil {
 		if open, err = s.lastEnded(ctx, And{ForUser(userID), OfType(eventType)}, named); err != nil {
@@ -134,7 +157,12 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		return ScheduleAtResult{}, fmt.Errorf("%w: %s %q of user %s, and it was pruned", ErrExists, eventType, o.Key, userID)
 	}
 	result := ScheduleAtResult{Event: *open, Existed: true}
-	if differs := o.differences(*open); len(differs) > 0 {
+	differs := o.differences(*open)
+	switch {
+	case len(differs) == 0:
+	case o.Move && !open.movable():
+		return result, &InvalidStateTransitionError{open.ID, open.Status, Pending}
+	default:
 		return result, fmt.Errorf("%w: %s %q of user %s, with another %s", ErrExists, eventType, o.Key, userID, strings.Join(differs, ", "))
 	}
 	return result, nil
@@ -168,13 +196,31 @@ func (o ScheduleAtOptions) event(h EventHandler, u User) (Event, error) {
 	if o.Payload != nil {
 		h = withPayload{h, o.Payload}
 	}
-	e, err := NewEvent(u, h, Occurrence{Occurrence: calendar.Occurrence{Key: o.Key, Wall: o.At, Zone: o.Timezone, Policies: o.Policies}})
+	e, err := NewEvent(u, h, o.occurrence())
 	e.Origin = o.origin()
 	return e, err
 }
 
 func (o ScheduleAtOptions) origin() Origin {
 	return Origin{Kind: OriginScheduled, FollowsUser: o.FollowUser, PayloadMade: o.Payload == nil}
+}
+
+// moves reports whether the call changes an event that has its key.
+func (o ScheduleAtOptions) moves(e Event) bool {
+	is := e.Origin
+	return o.Move && e.movable() && is.FollowsUser == o.FollowUser && is.PayloadMade == (o.Payload == nil) && len(o.differences(e)) > 0
+}
+
+// moved returns an event as the call changes it.
+func (o ScheduleAtOptions) moved(h EventHandler, u User, e Event) (Event, error) {
+	if o.Payload != nil {
+		h = withPayload{h, o.Payload}
+	}
+	return e.Reschedule(u, h, o.occurrence())
+}
+
+func (o ScheduleAtOptions) occurrence() Occurrence {
+	return Occurrence{Occurrence: calendar.Occurrence{Key: o.Key, Wall: o.At, Zone: o.Timezone, Policies: o.Policies}}
 }
 
 // differences returns the names of the options in which an event differs from o.

@@ -220,6 +220,58 @@ func TestScheduleAtRefusesAnotherEventUnderAKey(t *testing.T) {
 	}
 }
 
+// An appointment is moved, and its receiver must not take it for another one.
+func TestScheduleAtMovesAnEventUnderItsKey(t *testing.T) {
+	was := almanac.ScheduleAtOptions{At: visit, Key: "dentist", Payload: json.RawMessage(`{"tooth": 7}`), Move: true}
+	later := visit
+	later.Clock.Hour++
+	fixed := map[string]func(*almanac.ScheduleAtOptions){
+		"FollowUser":          func(o *almanac.ScheduleAtOptions) { o.FollowUser = true },
+		"FollowUser, payload": func(o *almanac.ScheduleAtOptions) { o.Payload, o.FollowUser = nil, true },
+		"payload, wall time":  func(o *almanac.ScheduleAtOptions) { o.Payload, o.At = nil, later },
+	}
+	onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {
+		first, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, was)
+		require.NoError(t, err)
+		require.Equal(t, w.await(t, almanac.EventCreated), first.Event)
+		for differs, change := range fixed {
+			o := was
+			change(&o)
+			other, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+			require.ErrorIs(t, err, almanac.ErrExists)
+			require.ErrorContains(t, err, "with another "+differs)
+			require.Equal(t, first.Event, other.Event, "nothing changes")
+		}
+		o := was
+		o.At, o.Payload, o.Policies.Fold = later, json.RawMessage(`{"tooth": 8}`), calendar.FoldSecond
+
+		moved, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+
+		require.NoError(t, err)
+		require.True(t, moved.Existed && moved.Moved)
+		is := w.event(t, first.Event)
+		require.Equal(t, is, moved.Event)
+		require.Equal(t, is, w.await(t, almanac.EventRescheduled), "observers are notified")
+		require.Equal(t, []any{later, first.Event.Due.Add(time.Hour), calendar.FoldSecond, first.Event.IdempotencyKey}, []any{is.Wall, is.Due, is.Policies.Fold, is.IdempotencyKey})
+		require.JSONEq(t, `{"tooth": 8}`, string(is.Payload))
+		_, err = s.UpdateUser(t.Context(), ada.ID, almanac.ProfileChange{OptOut: []almanac.OptOut{{Type: almanac.TypeOneOff, Until: later.Date.AddDays(2)}}})
+		require.NoError(t, err)
+		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.ErrorIs(t, err, almanac.ErrOptedOut, "its opt-out has removed the event")
+		o.At.Date = later.Date.AddDays(3)
+		kept, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.NoError(t, err)
+		o.At = later
+		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.ErrorIs(t, err, almanac.ErrOptedOut, "an event cannot move to where the user refuses it")
+		require.Equal(t, kept.Event, w.event(t, kept.Event))
+
+		o.Key = ""
+		_, err = s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, o)
+		require.EqualError(t, err, "almanac: invalid input: key is required to move an event")
+	})
+}
+
 // Many processes get the same request at once.
 func TestScheduleAtStoresOneEventForCallsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {

@@ -182,6 +182,35 @@ var oneOffCases = cases{
 		delivered := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(created.CreatedAt.Add(time.Second))}).Event
 		k.same("lateness", delivered.Lateness(), time.Second)
 	},
+	"OneOff/a call moves an event under its own key until it is claimed": func(k *kit) {
+		s := k.scheduler(almanac.OneOff{})
+		u := almanactest.User()
+		k.create(u)
+		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(k.now.UTC().Add(48 * time.Hour)), Timezone: calendar.StoredTimezone("UTC"), Key: "x", Move: true}
+		first := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
+		k.same("stored", []bool{first.Existed, first.Moved}, []bool{false, false})
+		o.At, o.Timezone = calendar.WallTimeOf(k.now.UTC().Add(-time.Minute)), calendar.StoredTimezone("Asia/Tokyo")
+		o.At = calendar.WallTime{Date: o.At.Date.AddDays(1), Clock: o.At.Clock}
+		moved := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
+		k.same("moved", []bool{moved.Existed, moved.Moved}, []bool{true, true})
+		k.same("as stored", moved.Event, k.stored(first.Event.ID))
+		k.same("what stays", []any{moved.Event.OccurrenceKey, moved.Event.IdempotencyKey, moved.Event.Origin}, []any{"x", first.Event.IdempotencyKey, first.Event.Origin})
+		k.same("what moves", []any{moved.Event.Wall, moved.Event.Zone, moved.Event.Version}, []any{o.At, "Asia/Tokyo", first.Event.Version + 1})
+		again := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
+		k.same("again", again, almanac.ScheduleAtResult{Event: moved.Event, Existed: true})
+
+		o.At, o.Timezone = calendar.WallTimeOf(k.now.UTC().Add(-time.Minute)), calendar.StoredTimezone("UTC")
+		due := must(s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o))(k)
+		claimed := k.take(request(1, almanac.TypeOneOff)).Events[0]
+		k.same("due at once", claimed.ID, first.Event.ID)
+		o.At.Date = o.At.Date.AddDays(1)
+		late, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
+		matches(k, err, almanac.InvalidStateTransitionError{EventID: claimed.ID, From: almanac.Processing, To: almanac.Pending})
+		k.same("what was claimed", late.Event.ID, due.Event.ID)
+		k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now)})
+		_, err = s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
+		matches(k, err, almanac.InvalidStateTransitionError{EventID: claimed.ID, From: almanac.Completed, To: almanac.Pending})
+	},
 	"OneOff/an event is scheduled once, moved, delivered and found": func(k *kit) {
 		handlers := []almanac.EventHandler{almanac.OneOff{}}
 		s := k.scheduler(handlers...)
