@@ -53,6 +53,12 @@ type ScheduleAtResult struct {
 	Moved   bool  // whether the call has changed the event
 }
 
+// Check returns a [*ValidationError] that names each invalid option, or nil.
+func (o ScheduleAtOptions) Check() error {
+	_, err := o.withDefaults()
+	return err
+}
+
 func (o ScheduleAtOptions) withDefaults() (ScheduleAtOptions, error) {
 	var bad ValidationError
 	refuse := func(field, problem string) {

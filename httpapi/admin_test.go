@@ -63,7 +63,7 @@ type office struct {
 func openOffice(t *testing.T, r almanac.Repository, options ...httpapi.Option) *office {
 	t.Helper()
 	o := &office{}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend())
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.OneOff{}, weekend())
 	require.NoError(t, err)
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
 	quiet := almanac.WithWindow(func(u almanac.User) calendar.Window {
@@ -485,6 +485,8 @@ func TestBadRequestsOfOperatorsNameEveryField(t *testing.T) {
 func requestsOfOperators(user, event string) [][3]string {
 	return [][3]string{
 		{"GET", "/users/" + user}, {"GET", "/users/" + user + "/events"}, {"GET", "/users/" + user + "/preview?type=BIRTHDAY"},
+		{"POST", "/users/" + user + "/events", `{"type":"ONE_OFF","at":"2026-12-10T09:00:00"}`}, {"POST", "/users/" + user + "/reschedule"},
+		{"POST", "/types/BIRTHDAY/backfill"},
 		{"POST", "/users/" + user + "/opt-out", `{}`}, {"POST", "/users/" + user + "/opt-in", `{}`},
 		{"GET", "/events/" + event}, {"POST", "/events/" + event + "/cancel"}, {"POST", "/events/" + event + "/run-now"}, {"POST", "/events/" + event + "/requeue"},
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},

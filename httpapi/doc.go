@@ -133,6 +133,8 @@
 //	GET    /users                 ?name= email= externalId= zoneSource= limit= cursor= → 200 {users, nextCursor}
 //	GET    /users/{id}            → 200 {user}
 //	GET    /users/{id}/events     ?status= type= zone= from= until= reason= order= limit= cursor= → 200 {events, nextCursor}
+//	POST   /users/{id}/events     {type, at, timezone, followUser, key, payload, gap, fold, move}, all but type and at optional → 201 {event, existed, moved}
+//	POST   /users/{id}/reschedule → 200 {user, reschedule}
 //	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete, leftOut}
 //	POST   /users/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
 //	POST   /users/{id}/opt-in     the same → 200 {user, reschedule}
@@ -141,6 +143,7 @@
 //	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
+//	POST   /types/{type}/backfill {after, rate}, each optional → 200 {users, events, refused, next, stopped}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	GET    /pauses                → 200 {pauses}
 //	PUT    /lanes/{lane}/pause    {reason, until} → 204
@@ -161,6 +164,12 @@
 // events as they can be claimed ([almanac.NextFirst]). A preview has the next n occurrences, 1 to 1,000,
 // by default 10. If a policy refuses a wall time, the preview ends there, and incomplete says why. So it
 // does for a birthday by a calendar that the program does not know.
+//
+// POST /users/{id}/events stores one event at a wall time, as [almanac.Planner].ScheduleAt does. The same
+// request again is answered 200, with existed true. So is a request with move true, which changes the
+// event that has the key. A request that names an event with other options is answered 409, and so is a
+// move of an event that was claimed. A backfill ends after eight seconds, as operations do. Send it again
+// with next as after, until next is null.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a

@@ -75,10 +75,14 @@ func (c *complaints) addAll(err error) {
 	}
 }
 
-// fieldOf returns the name of a field in the API: a merge patch is "attributes".
+// fieldOf returns the name of a field in the API: a merge patch is "attributes", and
+// the wall time of a single event is "at".
 func fieldOf(f almanac.FieldError) string {
-	if f.Field == "merge" {
+	switch f.Field {
+	case "merge":
 		return "attributes"
+	case "wall time":
+		return "at"
 	}
 	return f.Field
 }

@@ -26,13 +26,14 @@ type faults struct {
 
 // bodies are those of valid requests, by the end of the path.
 var bodies = map[operation]string{
-	{"POST", "/user"}:        `{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC"}`,
-	{"PUT", "/user/{id}"}:    `{"firstName":"A"}`,
-	{"PATCH", "/user/{id}"}:  `{"firstName":"A"}`,
-	{"POST", "opt-out"}:      `{"type":"BIRTHDAY"}`,
-	{"POST", "opt-in"}:       `{"channel":"mail"}`,
-	{"PUT", "/lanes/{lane}"}: `{"places":1}`,
-	{"POST", "/operations"}:  `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`,
+	{"POST", "/user"}:              `{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC"}`,
+	{"PUT", "/user/{id}"}:          `{"firstName":"A"}`,
+	{"PATCH", "/user/{id}"}:        `{"firstName":"A"}`,
+	{"POST", "opt-out"}:            `{"type":"BIRTHDAY"}`,
+	{"POST", "opt-in"}:             `{"channel":"mail"}`,
+	{"PUT", "/lanes/{lane}"}:       `{"places":1}`,
+	{"POST", "/users/{id}/events"}: `{"type":"ONE_OFF","at":"2099-12-09T09:00:00"}`,
+	{"POST", "/operations"}:        `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`,
 }
 
 // valid returns a valid request for an operation.
@@ -41,7 +42,7 @@ func (f faults) valid(op operation) request {
 	if strings.HasPrefix(op.path, "/events/") {
 		id = f.event
 	}
-	r := request{method: op.method, target: strings.NewReplacer("{id}", id, "{lane}", "BIRTHDAY").Replace(op.path)}
+	r := request{method: op.method, target: strings.NewReplacer("{id}", id, "{lane}", "BIRTHDAY", "{type}", "BIRTHDAY").Replace(op.path)}
 	last := op.path[strings.LastIndex(op.path, "/")+1:]
 	if r.body = bodies[op]; r.body == "" {
 		r.body = bodies[operation{op.method, last}]
@@ -97,7 +98,7 @@ func (f faults) fault(r request, op operation, status int) request {
 	case status == http.StatusForbidden && op.method != http.MethodGet:
 		r.header = append(r.header, "Sec-Fetch-Site: cross-site")
 	case status == http.StatusNotFound:
-		r.target = strings.NewReplacer(f.user, stranger, f.event, stranger, "BIRTHDAY/pause", "RENEWAL/pause", "/lanes/BIRTHDAY", "/lanes/RENEWAL").Replace(r.target)
+		r.target = strings.NewReplacer(f.user, stranger, f.event, stranger, "BIRTHDAY/pause", "RENEWAL/pause", "/lanes/BIRTHDAY", "/lanes/RENEWAL", "/types/BIRTHDAY", "/types/RENEWAL").Replace(r.target)
 	case status == http.StatusPreconditionFailed:
 		r.header = append(r.header, `If-Match: "99"`)
 	case status == http.StatusMisdirectedRequest:

@@ -76,7 +76,7 @@ func newOffice(t *testing.T) *office {
 func openOffice(t *testing.T, r almanac.Repository) *office {
 	t.Helper()
 	o := &office{repository: r, auth: httpapi.NoAuthentication{}}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend(), rent(t))
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.OneOff{}, weekend(), rent(t))
 	require.NoError(t, err)
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
 	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithZoneGuess("UTC", nil), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
@@ -159,6 +159,10 @@ func (d down) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.
 
 func (d down) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	return almanac.Edit{}, d.err
+}
+
+func (d down) AddEvents(context.Context, string, almanac.Page, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
+	return almanac.AddEventsResult{}, d.err
 }
 
 func (d down) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (almanac.DeleteResult, error) {
