@@ -17,7 +17,7 @@ import (
 
 // The size of the map, and of its dots.
 const (
-	mapWidth    = 960
+	mapWidth    = world.LandWidth
 	smallestDot = 1.6
 	greatestDot = 16
 )
@@ -42,6 +42,7 @@ type mapData struct {
 	mapForm
 	reading
 	Night     string
+	Land      string
 	Grid      string
 	Dots      template.HTML
 	Flashes   []flash
@@ -83,7 +84,7 @@ func (d *dashboard) mapPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data := mapData{mapForm: mapForm{Steps: mapSteps}, Grid: world.GraticulePath(mapWidth), Measured: d.monitor != nil}
+	data := mapData{mapForm: mapForm{Steps: mapSteps}, Land: world.LandPath(), Grid: world.GraticulePath(mapWidth), Measured: d.monitor != nil}
 	at := data.take(r)
 	data.At = now.Add(time.Duration(data.Ahead) * mapStep)
 	data.Night = world.NightPath(data.At, mapWidth)

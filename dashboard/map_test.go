@@ -83,3 +83,12 @@ func between(text, before, after string) string {
 	found, _, _ := strings.Cut(rest, after)
 	return found
 }
+
+func TestTheMapShowsLandUnderTheDots(t *testing.T) {
+	t.Parallel()
+	_, body := newHost(t).get(t, "/map")
+	land, dots := strings.Index(body, `<path class="land" d="M`), strings.Index(body, "<circle")
+	require.Positive(t, land)
+	require.Less(t, land, dots)
+	require.Less(t, len(body), 70_000)
+}

@@ -10,8 +10,8 @@
 // # Drawing
 //
 // The map is equirectangular: the Earth is a box that is twice as wide as it is high. [Project]
-// returns the point of a coordinate, [Dot] the circle of a place, [GraticulePath] the lines of
-// the grid and [NightPath] the shadow of the night. Paths and circles are SVG without style.
+// returns the point of a coordinate, [Dot] the circle of a place, [LandPath] the outlines of land,
+// [GraticulePath] the lines of the grid and [NightPath] the shadow of the night. Paths and circles are SVG without style.
 //
 // # Sun and clocks
 //
