@@ -176,10 +176,11 @@ type instant struct {
 	Zone string            // "" if only UTC is shown
 }
 
-// instantOf returns the instant in a zone. An unknown zone leaves only UTC.
+// instantOf returns the instant in a zone. An unknown zone leaves only UTC, and so does the zone UTC, so that
+// its time does not stand there twice.
 func instantOf(at time.Time, zone string) instant {
 	i := instant{At: at.UTC()}
-	if z, err := calendar.LoadTimezone(zone); err == nil && !at.IsZero() {
+	if z, err := calendar.LoadTimezone(zone); err == nil && !at.IsZero() && z.Canonical() != "Etc/UTC" {
 		i.Zone, i.Wall = zone, z.WallTime(at)
 	}
 	return i

@@ -7,14 +7,18 @@
   const localize = (root) => {
     for (const time of root.querySelectorAll("time.instant[datetime]")) {
       if (time.querySelector(".yours")) continue;
+      const text = format.format(new Date(time.dateTime));
+      // A time that stands there already, of UTC or of the user's zone, is not repeated.
+      const shown = [...time.querySelectorAll(".wall,.utc")].map((one) => one.textContent.replace("T", " ").slice(0, text.length));
+      if (shown.includes(text)) continue;
       const yours = document.createElement("span");
       yours.className = "yours";
-      yours.textContent = format.format(new Date(time.dateTime)) + " yours";
+      yours.textContent = text + " yours";
       time.append(" ", yours);
     }
   };
   localize(document);
-  for (const name of document.querySelectorAll("[data-zone]")) name.textContent = "yours (" + zone + ")";
+  for (const name of document.querySelectorAll("[data-zone]")) name.textContent = "yours (" + zone + ") if it shows another time";
 
   for (const form of document.querySelectorAll("form[data-submit]")) form.addEventListener("change", () => form.requestSubmit());
 
