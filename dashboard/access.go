@@ -15,14 +15,15 @@ type Action string
 
 // The actions.
 const (
-	Look        Action = "look"         // see pages, without names and payloads
-	SeeNames    Action = "see names"    // see names, addresses, birth dates, external ids and attributes of users
-	SeePayloads Action = "see payloads" // see payloads of events, and texts of errors
-	Cancel      Action = "cancel"       // cancel pending events
-	RunNow      Action = "run now"      // make pending events due at once
-	Requeue     Action = "requeue"      // deliver failed and cancelled events again
-	PauseTypes  Action = "pause"        // pause and resume types of events, and limit lanes
-	Reconcile   Action = "reconcile"    // resolve the pending events of zones again
+	Look        Action = "look"          // see pages, without names and payloads
+	SeeNames    Action = "see names"     // see names, addresses, birth dates, external ids and attributes of users
+	SeePayloads Action = "see payloads"  // see payloads of events, and texts of errors
+	Cancel      Action = "cancel"        // cancel pending events
+	RunNow      Action = "run now"       // make pending events due at once
+	Requeue     Action = "requeue"       // deliver failed and cancelled events again
+	PauseTypes  Action = "pause"         // pause and resume types of events, and limit lanes
+	EditOptOuts Action = "edit opt-outs" // store and remove opt-outs of users
+	Reconcile   Action = "reconcile"     // resolve the pending events of zones again
 )
 
 // WithAuthentication sets who may use the dashboard. The function returns the name of the
@@ -53,6 +54,8 @@ func AllowAll() Option {
 // [uuid.Nil] for actions about all users: pages of lists, operations on many events, pauses, limits, and
 // reconciling. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
 // grouped, for all users. SeeNames is asked with the id of each user whose name a page would show.
+//
+// EditOptOuts is asked with the id of the user. Why a user has opted out is shown with SeeNames.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each
 // change is checked again when it is made. An error is logged and answered 503. The function

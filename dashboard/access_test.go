@@ -91,6 +91,14 @@ var changes = map[string]changeCase{
 	"pause": {"/pauses", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
 		return "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}}
 	}},
+	"opt out": {"/users/{id}/opt-outs", []Action{Look, EditOptOuts}, func(t *testing.T, h host) (string, url.Values) {
+		return "/users/" + h.createUser(t, ada()).User.ID.String() + "/opt-outs", url.Values{"do": {"out"}, "all": {"true"}}
+	}},
+	"opt in": {"/users/{id}/opt-outs", []Action{Look, EditOptOuts}, func(t *testing.T, h host) (string, url.Values) {
+		p := ada()
+		p.OptOuts = []almanac.OptOut{{Type: "BIRTHDAY"}}
+		return "/users/" + h.createUser(t, p).User.ID.String() + "/opt-outs", url.Values{"do": {"in"}, "type": {"BIRTHDAY"}}
+	}},
 	"limit": {"/lanes", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
 		return "/lanes", url.Values{"lane": {"BIRTHDAY"}, "do": {"set"}, "rate": {"50"}}
 	}},
@@ -139,7 +147,7 @@ func TestEveryRouteThatChangesIsTested(t *testing.T) {
 
 func TestEachChangeNeedsItsPermission(t *testing.T) {
 	t.Parallel()
-	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, Reconcile}
+	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, EditOptOuts, Reconcile}
 	for name, c := range changes {
 		for _, missing := range append(all, "") {
 			t.Run(name+" without "+string(missing), func(t *testing.T) {
@@ -154,7 +162,7 @@ func TestEachChangeNeedsItsPermission(t *testing.T) {
 					return
 				}
 				want := http.StatusForbidden
-				if missing == Look && strings.HasPrefix(path, "/events/") {
+				if missing == Look && (strings.HasPrefix(path, "/events/") || strings.HasPrefix(path, "/users/")) {
 					want = http.StatusNotFound
 				}
 				require.Equal(t, want, w.Code, w.Body)

@@ -46,6 +46,8 @@ func (d *dashboard) routes() []route {
 		{http.MethodGet, "/events/{id}", d.eventPage},
 		{http.MethodGet, "/users", look(d.usersPage)},
 		{http.MethodGet, "/users/{id}", d.userPage},
+		{http.MethodGet, "/users/{id}/opt-outs", d.confirmOptOutPage},
+		{http.MethodPost, "/users/{id}/opt-outs", d.changeOptOutPage},
 		{http.MethodGet, "/failures", look(d.failuresPage)},
 		{http.MethodGet, "/calendar", look(d.calendarPage)},
 		{http.MethodGet, "/calendar/{date}", look(d.dayPage)},

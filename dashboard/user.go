@@ -17,7 +17,7 @@ type userData struct {
 	Zone    string
 	Source  almanac.ZoneSource
 	Now     instant
-	OptOuts []almanac.OptOut
+	OptOuts optOutsData
 	userEvents
 	Ahead userPreview
 	Trail auditTrail
@@ -30,6 +30,7 @@ type userEvents struct {
 	Ended     []eventRow
 	MoreEnded bool
 	Stalled   []stalledRow
+	NoneOpen  string // why no event is open, if an opt-out is why
 }
 
 // userFacts are the facts of a profile.
@@ -44,12 +45,23 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return d.userAnswer(r, u, optOutForm{})
+}
+
+// userAnswer is the page of a user. The form is that for an opt-out, as it was sent and refused.
+func (d *dashboard) userAnswer(r *request, u almanac.User, form optOutForm) (answer, error) {
 	now, err := r.clock()
 	if err != nil {
 		return answer{}, err
 	}
 	zone := u.Timezone.String()
-	data := userData{ID: u.ID, Zone: zone, Source: u.ZoneSource, Now: instantOf(now, zone), OptOuts: u.OptOuts}
+	data := userData{ID: u.ID, Zone: zone, Source: u.ZoneSource, Now: instantOf(now, zone)}
+	if data.OptOuts, err = r.optOuts(u, now, form); err != nil {
+		return answer{}, err
+	}
+	if _, owed := u.OwedFrom(""); !owed {
+		data.NoneOpen = "No event is open. The user has opted out of all types."
+	}
 	if err := r.facts(u, &data); err != nil {
 		return answer{}, err
 	}
@@ -71,7 +83,7 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 	if data.Name != "" {
 		title = data.Name
 	}
-	return answer{title: title, template: "user", status: data.Ahead.status(), data: data}, nil
+	return answer{title: title, template: "user", status: max(data.Ahead.status(), form.status()), data: data, notice: optOutNotice(u, r.URL.Query().Get("done"))}, nil
 }
 
 // facts sets what the viewer may see of a profile.

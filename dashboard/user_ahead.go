@@ -14,18 +14,21 @@ import (
 // userPreview is what comes next for a user, and what would come if something were different.
 type userPreview struct {
 	complaints
-	Types  []listOption
-	Type   string // "" if no type is known
-	Rows   []userOccurrence
-	Note   string // why the preview ends
-	Form   userChange
-	Gaps   []listOption
-	Folds  []listOption
-	Moves  []userMove
-	Moved  int              // how many of the next occurrences move or are left out
-	Left   []userOccurrence // those that are not delivered because they count as used, after the change if there is one
-	Reason string           // why the changed preview ends
+	Types []listOption
+	Type  string // "" if no type is known
+	Rows  []userOccurrence
+	Note  string // why the preview ends
+	Form  userChange
+	policyOptions
+	Moves   []userMove
+	Moved   int              // how many of the next occurrences move or are left out
+	Left    []userOccurrence // those that are not delivered because they count as used, after the change if there is one
+	Reason  string           // why the changed preview ends
+	Refused string           // why there is no occurrence, if an opt-out is why
 }
+
+// policyOptions are the policies that the form offers.
+type policyOptions struct{ Gaps, Folds []listOption }
 
 // userChange has the fields of the form for a change, as they were sent.
 type userChange struct{ Zone, Born, Gap, Fold string }
@@ -64,6 +67,9 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 	p.Folds = listOptions(p.Form.Fold, "unchanged", calendar.FoldFirst, calendar.FoldSecond, calendar.FoldReject)
 	if p.Type == "" {
 		return p, nil
+	}
+	if _, owed := u.OwedFrom(p.Type); !owed {
+		p.Refused = "No occurrence comes next, because the user has opted out of events of this type."
 	}
 	is, err := d.scheduler.Preview(r.Context(), u.ID, p.Type, previewed)
 	if err != nil {

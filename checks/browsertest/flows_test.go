@@ -150,6 +150,42 @@ func TestATypeIsPausedAndResumed(t *testing.T) {
 	})
 }
 
+func TestAUserOptsOutAndInAgain(t *testing.T) {
+	t.Parallel()
+	byAllHands(t, func(t *testing.T, h *host, b *tab, by hands) {
+		refused := func() []almanac.OptOut {
+			u, err := h.store.User(t.Context(), h.hanako.User.ID)
+			require.NoError(t, err)
+			return u.OptOuts
+		}
+		b.open(h.root + "users/" + h.hanako.User.ID.String())
+		by.press(b, "Opt out …")
+		require.Contains(t, b.text("main"), "Choose a type, or all types.")
+		by.choose(b, "Refused type", almanac.TypeBirthday)
+		until := time.Now().AddDate(0, 3, 0).Format(time.DateOnly)
+		by.fill(b, "Until the day", until)
+		by.press(b, "Opt out …")
+		require.Contains(t, b.text("main"), "The user refuses BIRTHDAY by all channels until "+until)
+		require.Empty(t, refused(), "a question changes nothing")
+		by.fill(b, "Reason, stored with the opt-out", "on leave")
+		by.press(b, "Opt out")
+		require.Len(t, refused(), 1)
+		for _, text := range []string{"The opt-out is stored.", until, "grace", "on leave"} {
+			require.Contains(t, b.text("main"), text)
+		}
+		by.press(b, "Opt in to BIRTHDAY by all channels …")
+		by.press(b, "Opt in")
+		require.Empty(t, refused())
+		require.Contains(t, b.text("main"), "The user has opted out of nothing.")
+
+		by.tick(b, "Of all types")
+		by.press(b, "Opt out …")
+		by.press(b, "Opt out")
+		require.Equal(t, "", refused()[0].Type)
+		require.Contains(t, b.text("main"), "The user has opted out of all types.")
+	})
+}
+
 func TestZonesAreReconciled(t *testing.T) {
 	t.Parallel()
 	byAllHands(t, func(t *testing.T, h *host, b *tab, by hands) {

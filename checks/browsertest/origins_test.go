@@ -54,6 +54,9 @@ func forms() map[string]formCase {
 		"pause": form(dashboard.PauseTypes, at("pauses"), func(*host) url.Values {
 			return url.Values{"type": {almanac.TypeBirthday}, "do": {"pause"}}
 		}),
+		"opt out": form(dashboard.EditOptOuts, func(h *host) string { return "users/" + h.hanako.User.ID.String() + "/opt-outs" }, func(*host) url.Values {
+			return url.Values{"do": {"out"}, "all": {"true"}}
+		}),
 		"limit": form(dashboard.PauseTypes, at("lanes"), func(*host) url.Values {
 			return url.Values{"lane": {almanac.TypeBirthday}, "do": {"set"}, "rate": {"50"}}
 		}),
