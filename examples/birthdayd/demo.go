@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -84,7 +85,7 @@ func (d *demo) run(ctx context.Context, s stage) error {
 	if d.clock, err = readClock(ctx, s.repository); err != nil {
 		return stopped(ctx, err)
 	}
-	if err := d.populate(ctx, s.planner, d.clock); err != nil {
+	if err := errors.Join(d.populateLater(ctx, s.planner, d.clock.now()), d.populate(ctx, s.planner, d.clock)); err != nil {
 		return stopped(ctx, err)
 	}
 	d.watch(ctx, s, d.clock)

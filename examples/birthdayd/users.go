@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/contrib/calendars"
@@ -179,4 +181,51 @@ func (d *demo) enrol(ctx context.Context, planner almanac.Planner, i int, moment
 		return nil
 	}
 	return errNoZone
+}
+
+// laterLead is how long after the start of the demo the greetings of the next day begin. Until then nothing
+// but the demo's own greetings is due.
+const laterLead = time.Hour
+
+// laterHours are the hours of the day at which users of the next day are greeted, most of them at nine.
+func laterHours() []int { return []int{9, 9, 9, 8, 12, 18} }
+
+// populateLater creates users whose birthdays are in the next 25 hours, so that the dashboard has a day to show:
+// a few of each zone, most of them greeted at nine o'clock there. Their ids are made of the date, so another run
+// on the same day creates none.
+func (d *demo) populateLater(ctx context.Context, planner almanac.Planner, now time.Time) error {
+	_, err := planner.CreateUsers(ctx, func(yield func(almanac.Profile, error) bool) {
+		for _, p := range laterUsers(now) {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}, almanac.CreateUsersOptions{})
+	return err
+}
+
+// laterUsers returns the users of the next day.
+func laterUsers(now time.Time) (all []almanac.Profile) {
+	for i, zone := range zones() {
+		z, err := calendar.LoadTimezone(zone)
+		if err != nil {
+			continue
+		}
+		for n, hour := range laterHours() {
+			// The wall times of the hours from now on are tried: a day has each hour once, save on days of clock changes.
+			from := now.Add(laterLead).Truncate(15 * time.Minute)
+			for moment := from; moment.Before(from.Add(24 * time.Hour)); moment = moment.Add(15 * time.Minute) {
+				wall := z.WallTime(moment)
+				if wall.Clock.Hour != hour || wall.Clock.Minute != 0 {
+					continue
+				}
+				number := i*len(laterHours()) + n
+				if p, ok := birthdayUser(demoUsers+number, zone, moment); ok {
+					p.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "birthdayd demo %s %d", wall.Date, number))
+					all = append(all, p)
+				}
+			}
+		}
+	}
+	return all
 }

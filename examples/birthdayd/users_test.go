@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
@@ -109,6 +111,43 @@ func TestDeliverAtComesFromAValidAttribute(t *testing.T) {
 	for attributes, want := range tests {
 		if got := almanac.AtAttribute(deliverAt, preset)(almanac.User{Attributes: []byte(attributes)}); got != want {
 			t.Errorf("attributes %s: %v, want %v", attributes, got, want)
+		}
+	}
+}
+
+// The dashboard of the demo shows a day with events in most of its hours. None is due while the demo greets.
+func TestTheDemoHasUsersForTheNextDay(t *testing.T) {
+	t.Parallel()
+	birthday := almanac.Birthday{At: almanac.AtAttribute(deliverAt, calendar.Clock{Hour: 9})}
+	for _, now := range []time.Time{
+		time.Date(2026, time.November, 30, 8, 31, 5, 0, time.UTC),
+		time.Date(2028, time.February, 28, 23, 59, 59, 0, time.UTC),
+		time.Date(2026, time.October, 24, 20, 0, 0, 0, time.UTC), // clocks in Europe go back in the night
+	} {
+		users, hours, ids := laterUsers(now), map[int]bool{}, map[uuid.UUID]bool{}
+		for _, profile := range users {
+			u, err := almanac.NewUser(profile, now)
+			if err != nil {
+				t.Fatalf("%+v: %v", profile, err)
+			}
+			next, err := birthday.Next(u, now)
+			if err != nil {
+				t.Fatalf("%+v: %v", profile, err)
+			}
+			r, err := next.Zone.Resolve(next.Wall, next.Policies)
+			if ahead := r.Instant.Sub(now); err != nil || ahead < laterLead-15*time.Minute || ahead > 25*time.Hour {
+				t.Errorf("%+v is greeted %v after the start, %v", profile, ahead, err)
+			}
+			hours[int(r.Instant.Sub(now).Hours())], ids[u.ID] = true, true
+		}
+		if len(ids) != len(users) || len(users) < 5*len(zones()) || len(users) > 1000 || len(hours) < 20 {
+			t.Errorf("%v: %d users with %d ids, in %d hours", now, len(users), len(ids), len(hours))
+		}
+		for i, again := range laterUsers(now.Add(time.Minute)) {
+			if again.ID != users[i].ID {
+				t.Errorf("another run a minute later has another user %d", i)
+				break
+			}
 		}
 	}
 }
