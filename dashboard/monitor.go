@@ -61,6 +61,7 @@ type slot struct {
 	minute                      int64 // since 1970; another minute means that the slot is out of date
 	started, completed, retried int32
 	failed, cancelled           int32
+	refused                     int32    // attempts that failed, the last ones of failed events too
 	late                        []uint32 // by bucket; nil if nothing started
 	most                        time.Duration
 }
@@ -125,11 +126,16 @@ func (m *Monitor) Observe(_ context.Context, n almanac.Notice) {
 		m.recent[m.count%recentShown] = delivered{n.Event.ID, n.Event.Type, n.Event.Zone, m.now(), max(0, n.Event.Lateness())}
 		m.count++
 	case almanac.EventFailed:
-		m.slot(n.Event.Type).failed++
+		s := m.slot(n.Event.Type)
+		s.failed++
+		s.refused++
 	case almanac.EventCancelled:
 		m.slot(n.Event.Type).cancelled++
 	case almanac.EventReleased:
-		m.slot(n.Event.Type).retried++
+		s := m.slot(n.Event.Type)
+		if s.retried++; n.Cause == almanac.AfterFailure {
+			s.refused++
+		}
 	}
 }
 
@@ -146,6 +152,17 @@ type lateness struct {
 type rates struct {
 	Span                                            time.Duration
 	Started, Completed, Failed, Cancelled, Released int
+	Refused                                         int // attempts that failed, the last ones of failed events too
+}
+
+// add adds the outcomes of a minute.
+func (r *rates) add(s *slot) {
+	r.Started += int(s.started)
+	r.Completed += int(s.completed)
+	r.Failed += int(s.failed)
+	r.Cancelled += int(s.cancelled)
+	r.Released += int(s.retried)
+	r.Refused += int(s.refused)
 }
 
 // span adds up the last minutes of one type, or of all types if eventType is "".
@@ -163,11 +180,7 @@ func (m *Monitor) span(eventType string, span time.Duration) (l lateness, r rate
 			if s.minute != now-i {
 				continue
 			}
-			r.Started += int(s.started)
-			r.Completed += int(s.completed)
-			r.Failed += int(s.failed)
-			r.Cancelled += int(s.cancelled)
-			r.Released += int(s.retried)
+			r.add(s)
 			for b, n := range s.late {
 				l.Histogram[b] += int(n)
 				l.Count += int(n)
@@ -197,20 +210,27 @@ func (l lateness) quantile(share float64) time.Duration {
 	return l.Most
 }
 
-// perMinute returns how many events were completed in each of the last n minutes, oldest first.
-func (m *Monitor) perMinute(n int) []int {
+// fiveMinutes returns the outcomes of the last n five minutes, oldest first. Each begins at a multiple of five
+// minutes since 1970, so the last ones are not over yet.
+func (m *Monitor) fiveMinutes(n int) []rates {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	counts := make([]int, n)
+	all := make([]rates, n)
 	now := m.now().Unix() / 60
-	for _, all := range m.types {
-		for i := range n {
-			if s := &all.slots[(now-int64(i))%minutes]; s.minute == now-int64(i) {
-				counts[n-1-i] += int(s.completed)
+	first := now/5*5 - int64(n-1)*5
+	for _, one := range m.types {
+		for minute := first; minute <= now; minute++ {
+			s := &one.slots[minute%minutes]
+			if s.minute != minute {
+				continue
 			}
+			all[(minute-first)/5].add(s)
 		}
 	}
-	return counts
+	for i := range all {
+		all[i].Span = 5 * time.Minute
+	}
+	return all
 }
 
 // eventTypes returns the types that were measured, in alphabetical order.

@@ -102,7 +102,7 @@ func TestMinutesAreForgottenAfterADay(t *testing.T) {
 	m.start(started(time.Second)) // in the slot of a day ago
 	count, completed := of(24 * time.Hour)
 	require.Equal(t, []int{1, 0}, []int{count, completed})
-	require.Equal(t, []int{0, 0, 0}, m.perMinute(3))
+	require.Zero(t, m.fiveMinutes(1)[0].Completed)
 }
 
 func TestTheMonitorCountsOutcomes(t *testing.T) {
@@ -122,14 +122,16 @@ func TestTheMonitorCountsOutcomes(t *testing.T) {
 			m.Observe(t.Context(), almanac.Notice{Kind: kind, Event: almanac.Event{Type: "ANNIVERSARY"}})
 		}
 	}
+	m.Observe(t.Context(), almanac.Notice{Kind: almanac.EventReleased, Cause: almanac.AfterFailure, Event: almanac.Event{Type: "ANNIVERSARY"}})
 	late, counted := m.span("", time.Hour)
 	require.Equal(t, 1, late.Count, "neither a retry nor a repeat is late")
-	require.Equal(t, rates{time.Hour, 3, 1, 2, 3, 4}, counted)
+	require.Equal(t, rates{time.Hour, 3, 1, 2, 3, 5, 3}, counted)
 	_, counted = m.span("BIRTHDAY", time.Hour)
 	require.Equal(t, rates{Span: time.Hour, Started: 3}, counted)
 	require.Equal(t, []string{"ANNIVERSARY", "BIRTHDAY"}, m.eventTypes())
-	*at = at.Add(time.Minute)
-	require.Equal(t, []int{0, 1, 0}, m.perMinute(3))
+	*at = at.Add(5 * time.Minute)
+	five := m.fiveMinutes(3)
+	require.Equal(t, []rates{{Span: 5 * time.Minute}, {5 * time.Minute, 3, 1, 2, 3, 5, 3}, {Span: 5 * time.Minute}}, five)
 }
 
 func TestTheMonitorKeepsTheLastDeliveries(t *testing.T) {
@@ -170,7 +172,7 @@ func TestTheMonitorIsSafeForConcurrentUse(t *testing.T) {
 				m.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCompleted})
 				m.span("", time.Hour)
 				m.since(0)
-				m.perMinute(60)
+				m.fiveMinutes(24)
 				m.eventTypes()
 			}
 		})

@@ -14,17 +14,23 @@ import (
 // nowData is what the first page shows.
 type nowData struct {
 	reading
-	Numbers  snapshot
-	Retries  retriesData
-	Health   []condition
-	Held     int // events that this process holds
-	Workers  int
-	Wave     wave
-	Totals   []typeRow
-	Lateness []lateRow
-	Rates    []rates
-	Measured bool // whether there is a Monitor
+	Numbers snapshot
+	Retries retriesData
+	Health  []condition
+	Held    int // events that this process holds
+	Workers int
+	Wave    wave
+	Totals  []typeRow
+	measured
 	clocks
+}
+
+// measured is what the Monitor of this process has.
+type measured struct {
+	Measured   bool // whether there is a Monitor
+	Lateness   []lateRow
+	Rates      []rates
+	Throughput throughput
 }
 
 // DelayedUntil bounds a list of the events that wait for another attempt.
@@ -74,13 +80,15 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data := nowData{Measured: d.monitor != nil}
+	data := nowData{measured: measured{Measured: d.monitor != nil}}
 	var s snapshot
 	s, data.reading = d.lastNumbers(r)
 	if !data.None {
 		data.Numbers = s
 		data.Retries = retriesShown(s.Retries, texts, retriesNow)
-		data.Wave = waveOf(s.Stats.Wave)
+		if data.Wave = waveOf(s.Stats.Wave); data.Wave.Total.N == 0 {
+			data.Wave.Next = d.nextDue(r.Context())
+		}
 		data.Totals = totals(s)
 		data.Skew, data.Within = s.Skew()
 		data.Skewed = data.Skew.Abs() > clockTolerance+data.Within
@@ -98,6 +106,7 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 			data.Lateness = append(data.Lateness, lateRow{late, plot(late)})
 			data.Rates = append(data.Rates, rates)
 		}
+		data.Throughput = throughputOf(d.monitor.fiveMinutes(throughputBars), d.now())
 	}
 	return answer{title: "Now", template: "now", live: "now", data: data}, nil
 }
@@ -152,6 +161,7 @@ type wave struct {
 	Total ops.Count
 	Most  ops.Count
 	Hours []hourMark
+	Next  time.Time // when the next event is due, if none is due in the wave; zero if there is none, or if it is not known
 }
 
 // bar is a quarter hour. X, Y, Width and Height are in the units of the drawing.

@@ -46,6 +46,7 @@ type numbers struct {
 	read func(context.Context) (snapshot, error)
 	now  func() time.Time
 	log  *slog.Logger
+	next shared[time.Time] // when the next pending event is due, which is read if none is due in the wave
 
 	mu      sync.Mutex
 	last    snapshot
@@ -133,6 +134,19 @@ func (n *numbers) renew(done chan struct{}) {
 	}
 	n.reading = nil
 	close(done)
+}
+
+// nextDue returns when the next pending event is due. The zero time means that there is none, or that it cannot be
+// read now: then the numbers, which the page is about, say so.
+func (d *dashboard) nextDue(ctx context.Context) time.Time {
+	at, _, _ := d.numbers.next.get(ctx, d.now, freshFor, func(ctx context.Context) (time.Time, error) {
+		found, err := d.reader.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1, Order: almanac.NextFirst})
+		if err != nil || len(found.Items) == 0 {
+			return time.Time{}, err
+		}
+		return found.Items[0].AvailableAt, nil
+	})
+	return at
 }
 
 // leasesShown is how many leases a snapshot has at most.
