@@ -137,6 +137,7 @@ func TestTheCalendarShadesDays(t *testing.T) {
 	reader.find = func() (almanac.List[almanac.Event], error) { panic("a page of a year reads no events") }
 	_, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
 	require.Contains(t, body, "The shade counts 7,003 events")
+	require.Contains(t, body, "Of each series only the next event is stored")
 	require.Contains(t, body, "Counted at 2026-03-01 12:00:00 UTC.")
 	require.Contains(t, body, "clocks skip 02:00–03:00; 1 event</title>")
 	require.Contains(t, body, "<title>Mon 2026-03-09; 7,002 events</title>")

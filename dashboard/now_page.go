@@ -198,7 +198,7 @@ func waveOf(counts []ops.QuarterCount) wave {
 			height = max(1, waveHeight*float64(c.Count.N)/float64(w.Most.N))
 		}
 		w.Bars = append(w.Bars, bar{c.From, c.Count, width * float64(i), waveHeight - height, width * 0.8, height})
-		if x := width * float64(i); c.From.Minute() == 0 && c.From.Hour()%6 == 0 && x < waveWidth-60 { // room for the text
+		if x := width * float64(i); c.From.Minute() == 0 && c.From.Hour()%6 == 0 && x < waveWidth-80 { // room for the text
 			w.Hours = append(w.Hours, hourMark{width * float64(i), c.From.UTC().Format("Mon 15:04")})
 		}
 	}

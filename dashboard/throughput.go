@@ -7,8 +7,8 @@ const throughputBars = 24
 
 // The size of the drawing of the throughput.
 const (
-	throughputWidth  = 480
-	throughputHeight = 120
+	throughputWidth  = waveWidth
+	throughputHeight = waveHeight
 )
 
 // throughput is what this process has done in the last two hours, by five minutes.
@@ -47,7 +47,7 @@ func throughputOf(all []rates, now time.Time) (t throughput) {
 		bar.CompletedY = throughputHeight - bar.CompletedHeight
 		bar.RefusedY = bar.CompletedY - bar.RefusedHeight
 		t.Bars = append(t.Bars, bar)
-		if bar.From.Minute()%30 == 0 && bar.X < throughputWidth-40 { // room for the text
+		if bar.From.Minute()%30 == 0 && bar.X < throughputWidth-60 { // room for the text
 			t.Hours = append(t.Hours, hourMark{bar.X, bar.From.Format("15:04")})
 		}
 	}

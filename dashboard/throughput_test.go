@@ -29,7 +29,7 @@ func TestTheThroughputIsDrawnByFiveMinutes(t *testing.T) {
 	require.InDelta(t, before.CompletedY, before.RefusedY+before.RefusedHeight, 0.01)
 	require.InDelta(t, 0, before.RefusedY, 0.01)
 	require.Equal(t, time.Date(2027, 3, 15, 7, 10, 0, 0, time.UTC), drawn.Bars[0].From)
-	require.Len(t, drawn.Hours, 3, "07:30, 08:00 and 08:30; 09:00 has no room")
+	require.Len(t, drawn.Hours, 4, "07:30, 08:00, 08:30 and 09:00")
 }
 
 // During an outage of a receiver no event fails for days. The first page has the failed attempts.

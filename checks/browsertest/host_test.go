@@ -67,6 +67,9 @@ func newHost(t *testing.T, at mount, options ...dashboard.Option) *host {
 		almanac.WithDeliverer(almanac.ChannelWebhook, monitor.Middleware(deliver)))
 	require.NoError(t, err)
 	h.fill(t)
+	for _, n := range []almanac.Notice{{Kind: almanac.EventCompleted, Event: h.completed}, {Kind: almanac.EventReleased, Event: h.pending, Cause: almanac.AfterFailure}} {
+		monitor.Observe(t.Context(), n) // so that the throughput has bars
+	}
 
 	all := dashboard.WithPermissions(func(*http.Request, dashboard.Action, uuid.UUID) (bool, error) { return true, nil })
 	options = append([]dashboard.Option{all, dashboard.WithLogger(quiet), dashboard.WithMonitor(monitor), dashboard.WithTrail(reader.Audit),

@@ -34,3 +34,20 @@ func TestAViewerSeesEachTimeOnce(t *testing.T) {
 		})
 	}
 }
+
+// The drawings of the first page stand beside each other on a screen, and below each other on a telephone.
+func TestTheFirstPageShowsTheNextDaysBesideTheLastHours(t *testing.T) {
+	t.Parallel()
+	browser := newBrowser(t)
+	h := newHost(t, atRoot, letIn())
+	h.waitForNumbers(t)
+	for width, beside := range map[int64]bool{1280: true, 390: false} {
+		b := newTab(t, browser, look{width: width, height: 900, script: true})
+		b.open(h.root)
+		require.Contains(t, b.text("main"), "1 event completed, and 1 failed attempt, by five minutes")
+		tops := eval[[]float64](b, `["p-wave", "p-rate"].map((id) => document.getElementById(id).getBoundingClientRect().top)`)
+		require.Equal(t, beside, tops[0] == tops[1], "%d", width)
+		require.GreaterOrEqual(t, eval[float64](b, `document.querySelector(".wave text").getBoundingClientRect().height`), 7.0, "%d", width)
+		b.requireSound(h.server.URL)
+	}
+}
