@@ -39,6 +39,11 @@ type Scheduler interface {
 	// program cannot load. Other errors are those of Preview.
 	PreviewUser(ctx context.Context, u User, eventType string, n int) (PreviewResult, error)
 
+	// ChannelOf returns the channel that the handler of an event chooses for it now. It is "" if the handler
+	// delivers its events itself (see [Executor]). The error is an [*UnsupportedEventTypeError] if the type
+	// has no handler, or says that the handler panicked or is blocked.
+	ChannelOf(ctx context.Context, e Event) (Channel, error)
+
 	// Reconcile compares the program's zone rules with the rules that the database follows. For
 	// each zone whose rules are newer in the program, it resolves the pending events again from
 	// their wall times. Events that were ever claimed keep their instant. When the program's rules

@@ -49,6 +49,17 @@ func (s *scheduler) PreviewUser(ctx context.Context, u User, eventType string, n
 	return s.preview(ctx, h, u, n)
 }
 
+func (s *scheduler) ChannelOf(ctx context.Context, e Event) (Channel, error) {
+	h, err := s.registry.Handler(e.Type)
+	if err != nil {
+		return "", err
+	}
+	if _, itself := h.(Executor); itself {
+		return "", nil
+	}
+	return guarded(s.guard(ctx, e.UserID), "choosing the channel of", e.Type, func() (Channel, error) { return h.Channel(e), nil })
+}
+
 // previewed returns the handler of a type for a preview of n occurrences.
 func (s *scheduler) previewed(eventType string, n int) (EventHandler, error) {
 	h, err := s.registry.Handler(eventType)

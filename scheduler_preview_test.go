@@ -592,3 +592,37 @@ func TestAnEditLeavesWhatAPreviewShows(t *testing.T) {
 		}
 	})
 }
+
+// channels is a handler whose channel follows from the payload, and fails for none.
+type channels struct{ almanac.Birthday }
+
+func (channels) Channel(e almanac.Event) almanac.Channel {
+	if e.ID == uuid.Nil {
+		return ""
+	}
+	return almanac.Channel(e.Payload[1 : len(e.Payload)-1])
+}
+
+func TestChannelOfAsksTheHandler(t *testing.T) {
+	t.Parallel()
+	registry, err := almanac.NewRegistry(channels{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := almanac.Event{ID: uuid.New(), Type: almanac.TypeBirthday, Payload: json.RawMessage(`"mail"`)}
+	if by, err := scheduler.ChannelOf(t.Context(), e); by != "mail" || err != nil {
+		t.Errorf("channel = %q, %v", by, err)
+	}
+	e.Payload = nil
+	if _, err := scheduler.ChannelOf(t.Context(), e); err == nil || !strings.Contains(err.Error(), "panicked") {
+		t.Errorf("error of a handler that panics = %v", err)
+	}
+	e.Type = "CARD"
+	if _, err := scheduler.ChannelOf(t.Context(), e); !errors.Is(err, almanac.ErrUnsupportedEventType) {
+		t.Errorf("error of another type = %v", err)
+	}
+}

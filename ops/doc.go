@@ -1,5 +1,5 @@
 // Package ops has what operators need and no scheduler does: numbers about what is stored
-// ([Statistics]), and operations on many events ([Operate]).
+// ([Statistics]), operations on many events ([Operate]), and why a user got an event or none ([Why]).
 //
 //	done, err := ops.Operate(ctx, scheduler, ops.Cancel, almanac.OfType("BIRTHDAY"),
 //		ops.OperateOptions{DryRun: true})
@@ -15,5 +15,7 @@
 //   - Operations: [Operate] applies an [Operation] to events ([OperateOptions],
 //     [OperateResult]).
 //   - Filters as operators type them: [FilterText], [ParseInstant], [TypeProblem].
+//   - Explanations: [Why] answers a [WhyRequest] by a [WhyResult] ([WhyOptions], [WhyAnswer], [WhyCode],
+//     [WhyEvent], [WhyPause], [WhyNext]).
 //   - The audit trail: [AuditStep].
 package ops

@@ -53,6 +53,7 @@ func chapters() []cases {
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
+		whyEventCases, whyRuleCases,
 	}
 }
 

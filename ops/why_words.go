@@ -1,0 +1,211 @@
+package ops
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// write writes the texts of all answers.
+func (r *WhyResult) write() {
+	z := calendar.StoredTimezone(r.Zone)
+	for i := range r.Answers {
+		r.Answers[i].Text = whyWords{r, z}.text(r.Answers[i])
+	}
+}
+
+// whyWords writes texts. Instants are shown as clocks in the user's zone show them.
+type whyWords struct {
+	result *WhyResult
+	zone   calendar.Timezone
+}
+
+// text returns the sentences of an answer.
+func (w whyWords) text(a WhyAnswer) string {
+	var text strings.Builder
+	text.WriteString(w.sentence(a))
+	if a.Event != nil && a.Event.Status == almanac.Pending {
+		switch {
+		case a.OptOut != nil:
+			fmt.Fprintf(&text, " It will be called off before its attempt: %s.", w.optOut(*a.OptOut))
+		case a.Pause != nil && a.Code != WhyPaused:
+			fmt.Fprintf(&text, " %s", w.pause(*a.Pause))
+		}
+	}
+	if e := a.Event; e != nil && len(e.Trail) > 0 {
+		if last := e.Trail[len(e.Trail)-1]; last.Principal != "" && e.Status.Terminal() {
+			fmt.Fprintf(&text, " %s asked for it.", last.Principal)
+		}
+	}
+	if a.How != "" && a.How != "exact" && a.Code != WhyRejected {
+		fmt.Fprintf(&text, " How its time was found: %s.", a.How)
+	}
+	return text.String()
+}
+
+// sentence returns the sentences that the code of an answer has.
+func (w whyWords) sentence(a WhyAnswer) string {
+	if a.Event != nil {
+		return w.ofEvent(a)
+	}
+	r, at := w.result, w.time(a.Due)
+	until := w.time(a.Until)
+	switch a.Code {
+	case WhyUserUnknown:
+		return "There is no such user, or the user was deleted. Nothing is kept of a deleted user."
+	case WhyCreatedLater:
+		return fmt.Sprintf("It would have been due at %s, but the user was created only at %s.", at, until)
+	case WhyOptedOut:
+		return fmt.Sprintf("It was not owed at %s: %s.", at, w.optOut(*a.OptOut))
+	case WhyClockSkipped:
+		return fmt.Sprintf("Clocks in %s do not show %s on this day, and the rule leaves out a time that they skip.", r.Zone, a.Local)
+	case WhyRejected:
+		return fmt.Sprintf("The policy reject refuses %s in %s: %s.", a.Local, r.Zone, a.How)
+	case WhyExpected:
+		return fmt.Sprintf("It is due at %s. Its event is planned when the earlier events of the series have ended.", at)
+	case WhyBehind:
+		return fmt.Sprintf("It was due at %s, but the event of the series before it, due at %s, has not ended yet.", at, until)
+	case WhyPassedOver:
+		return fmt.Sprintf("It was due at %s. The event of the series before it ended only at %s, and the series went on with a later occurrence.", at, until)
+	case WhyChanged:
+		return fmt.Sprintf("By the present rule and the present data of the user it belongs to %s. Both, or one of them, were different when the series was planned.", at)
+	case WhyBeforeFirst:
+		return fmt.Sprintf("It was due at %s. The first known event of the series was planned only at %s: the type or an opt-in is newer, or older records were pruned.", at, until)
+	case WhyUsed:
+		return fmt.Sprintf("It would be due at %s, but it counts as used after a change of the rule.", at)
+	case WhyPruned:
+		return fmt.Sprintf("It was due at %s, and the series has gone past it. The record of what became of it was pruned.", at)
+	case WhyStalled:
+		return fmt.Sprintf("It belongs to %s, but the series stands still, because its next event cannot be planned%s. The next attempt is at %s.", at, detail(a.Detail), until)
+	case WhyNotPlanned:
+		return fmt.Sprintf("It belongs to %s, but the series has no open event, and no record of it is left. A reschedule of the user, or a backfill of the type, plans what is still to come.", at)
+	}
+	return w.ofDay(a)
+}
+
+// ofDay is about a day without an occurrence.
+func (w whyWords) ofDay(a WhyAnswer) string {
+	r := w.result
+	switch a.Code {
+	case WhyRuleFails:
+		return fmt.Sprintf("The handler of %s cannot say what happens on this day%s.", r.Type, detail(a.Detail))
+	case WhyEnded:
+		return fmt.Sprintf("The rule of %s has no occurrence for this user on this day or later.", r.Type)
+	case WhyNoHandler:
+		return fmt.Sprintf("No event of %s is known on this day, and this program has no handler of the type that could say more.", r.Type)
+	default:
+		return fmt.Sprintf("The rule of %s has no occurrence for this user on this day.", r.Type)
+	}
+}
+
+// ofEvent is about an occurrence that has an event.
+func (w whyWords) ofEvent(a WhyAnswer) string {
+	e, at, until := *a.Event, w.time(a.Due), w.time(a.Until)
+	ended := w.time(e.EndedAt)
+	switch a.Code {
+	case WhyDelivered:
+		return fmt.Sprintf("It was delivered at %s%s, under the key %s, after %s.", ended, by(e.Channel), e.IdempotencyKey, attempts(e.Attempts))
+	case WhyFailed:
+		return fmt.Sprintf("It failed at %s after %s%s.", ended, attempts(e.Attempts), detail(a.Detail))
+	case WhyCalledOff:
+		return fmt.Sprintf("It was called off at %s, before or during its attempt%s.", ended, detail(a.Detail))
+	case WhyCancelled:
+		return fmt.Sprintf("It was cancelled at %s%s.", ended, detail(a.Detail))
+	case WhyOptedOut:
+		if a.OptOut == nil {
+			return fmt.Sprintf("It was called off at %s, because the user had opted out.", ended)
+		}
+		return fmt.Sprintf("It was called off at %s: %s.", ended, w.optOut(*a.OptOut))
+	case WhyInFlight:
+		return fmt.Sprintf("It was due at %s, and a program is delivering it.", at)
+	case WhySpread:
+		return fmt.Sprintf("It was due at %s. Its type is spread over a window, and it starts at %s.", at, until)
+	case WhyQuiet:
+		return fmt.Sprintf("It was due at %s, and waits for the end of quiet hours at %s.", at, until)
+	case WhyRetrying:
+		return fmt.Sprintf("It was due at %s. %s failed%s. The next attempt is at %s.", at, capital(attempts(e.Attempts)), detail(a.Detail), until)
+	case WhyPostponed:
+		return fmt.Sprintf("It was due at %s, and was postponed until %s%s.", at, until, detail(a.Detail))
+	case WhyPaused:
+		return fmt.Sprintf("It was due at %s, and waits. %s", at, w.pause(*a.Pause))
+	case WhyLaneFull:
+		return fmt.Sprintf("It was due at %s, and waits for room in the lane %s, which has limits.", at, e.Lane)
+	case WhyReceiverFails:
+		return fmt.Sprintf("It was due at %s, and waits because the receiver of the lane %s fails. The next event of the lane is tried at %s.", at, e.Lane, until)
+	case WhyUnclaimed:
+		return fmt.Sprintf("It was due at %s, and no program has claimed it. Either no running program has a handler of %s, or all of them are busy.", at, w.result.Type)
+	default:
+		return fmt.Sprintf("It is due at %s.", at)
+	}
+}
+
+// optOut says who refuses what, since when and until when.
+func (w whyWords) optOut(o almanac.OptOut) string {
+	what := "everything"
+	if o.Type != "" {
+		what = o.Type
+	}
+	if o.Channel != "" {
+		what += " by " + string(o.Channel)
+	}
+	text := "the user has opted out of " + what
+	if !o.Since.IsZero() {
+		text += ", since " + w.time(o.Since)
+	}
+	if o.Author != "" {
+		text += ", by " + o.Author
+	}
+	if o.Until != (calendar.Date{}) {
+		text += ", until " + o.Until.String()
+	}
+	return text + detail(o.Reason)
+}
+
+// pause says what is paused, since when, by whom and until when.
+func (w whyWords) pause(p WhyPause) string {
+	text := fmt.Sprintf("The lane %s is paused since %s", p.Lane, w.time(p.Since))
+	if p.Author != "" {
+		text += ", by " + p.Author
+	}
+	if !p.Until.IsZero() {
+		text += ", until " + w.time(p.Until)
+	}
+	return text + detail(p.Reason) + "."
+}
+
+// time shows an instant as clocks in the user's zone do.
+func (w whyWords) time(at time.Time) string {
+	if at.IsZero() {
+		return "an unknown time"
+	}
+	shown := w.zone.WallTime(at)
+	return fmt.Sprintf("%s %s", shown.Date, shown.Clock)
+}
+
+// detail returns an error or a reason as the end of a sentence.
+func detail(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimRight(text, ". ")
+}
+
+func by(c almanac.Channel) string {
+	if c == "" {
+		return ""
+	}
+	return " by " + string(c)
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return strconv.Itoa(n) + " attempts"
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
