@@ -214,10 +214,10 @@ type Lease struct {
 
 // AuditStep is a row of the audit trail: one step of an event or of a user.
 type AuditStep struct {
-	At        time.Time // UTC, by the database clock
-	Kind      string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
-	Version   int       // of the event or the user after the step
-	Detail    string    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
-	Actor     string    // the role and the application_name of the session
-	Principal string    // who asked for the step, such as the operator's name; "" if unknown; see almanac.WithPrincipal
+	At        time.Time `json:"at"`                  // UTC, by the database clock
+	Kind      string    `json:"kind"`                // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
+	Version   int       `json:"version"`             // of the event or the user after the step
+	Detail    string    `json:"detail,omitempty"`    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
+	Actor     string    `json:"actor,omitempty"`     // the role and the application_name of the session
+	Principal string    `json:"principal,omitempty"` // who asked for the step, such as the operator's name; "" if unknown; see almanac.WithPrincipal
 }

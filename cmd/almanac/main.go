@@ -11,6 +11,7 @@
 //	almanac users find "ada lo"
 //	almanac users show ada@example.com
 //	almanac users preview ada@example.com BIRTHDAY
+//	almanac why ada@example.com BIRTHDAY 2026-12-10
 //	almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
 //	almanac events list --upcoming
 //	almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"

@@ -28,6 +28,7 @@ type commands struct {
 	Stats      stats      `cmd:"" help:"Count the rows of a database, and its waiting events."`
 	Users      users      `cmd:"" help:"Manage users."`
 	Events     events     `cmd:"" help:"Show events, and change single events."`
+	Why        why        `cmd:"" help:"Explain what became of a user's event on a day, or why there is none." set:"birthdays=true"`
 	Types      types      `embed:""`
 	Completion completion `cmd:"" help:"Print a script for completion in a shell."`
 

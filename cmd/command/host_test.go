@@ -374,7 +374,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
-		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "backfill",
+		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "why", "backfill",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "lane", "lanes", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")

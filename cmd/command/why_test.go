@@ -1,0 +1,45 @@
+package command
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+func TestWhyExplainsADay(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	runSQL(t, c.url, "UPDATE almanac.users SET external_id = 'member-17' WHERE id = $1", adaID)
+	host := hostOf(t, nightly(2), almanac.Recurring{Type: "NEVER", Rule: func(almanac.User) (calendar.Recurrence, error) { return nil, nil }})
+	why := func(args ...string) result {
+		return runAs(t.Context(), host, append([]string{"why", "member-17", "--database-url", c.url}, args...)...)
+	}
+
+	r := why("NIGHTLY", "2094-03-14")
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Contains(t, r.out, "not planned 2094: It belongs to 2094-03-14 03:30:00, but the series has no open event")
+	require.Contains(t, r.out, "How its time was found: moved forward 60 min because clocks skip 02:00–03:00.\nnext: 2094-03-14T03:30:00 in America/New_York\n")
+	require.Contains(t, why("NIGHTLY", "2096-03-14").out, "ended: ")
+	require.Contains(t, why("UNKNOWN", "2096-03-14").out, "no handler: ")
+
+	r = why("NIGHTLY", "2094-03-15", "--json")
+	var found map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.out), &found), r.out)
+	require.Equal(t, "no_occurrence", found["answers"].([]any)[0].(map[string]any)["code"])
+	require.Equal(t, adaID, found["userId"])
+
+	r = runAs(t.Context(), Host{}, "why", "member-17", "BIRTHDAY", "2094-01-02", "--database-url", c.url, "--at", "10:00")
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Contains(t, r.out, "BIRTHDAY")
+
+	r = why("", "2094-02-30")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.errs, "<type>: is not an event type")
+	require.Contains(t, r.errs, "<day>: ")
+	r = runAs(t.Context(), host, "why", "stranger", "NIGHTLY", "2094-03-14", "--database-url", c.url)
+	require.Equal(t, exitFailed, r.code)
+}
