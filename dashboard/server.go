@@ -48,6 +48,7 @@ func (d *dashboard) routes() []route {
 		{http.MethodGet, "/users/{id}", d.userPage},
 		{http.MethodGet, "/users/{id}/opt-outs", d.confirmOptOutPage},
 		{http.MethodPost, "/users/{id}/opt-outs", d.changeOptOutPage},
+		{http.MethodGet, "/users/{id}/why", d.whyPage},
 		{http.MethodGet, "/failures", look(d.failuresPage)},
 		{http.MethodGet, "/calendar", look(d.calendarPage)},
 		{http.MethodGet, "/calendar/{date}", look(d.dayPage)},
