@@ -50,6 +50,7 @@ func (a *admin) routes() []route {
 		{http.MethodGet, "/users/{id}/preview", a.ofUser(a.preview)},
 		{http.MethodPost, "/users/{id}/events", a.ofUser(a.scheduleAt)},
 		{http.MethodPost, "/users/{id}/reschedule", a.ofUser(a.reschedule)},
+		{http.MethodGet, "/users/{id}/why", a.ofUser(a.why)},
 		{http.MethodPost, "/users/{id}/opt-out", a.ofUser(a.optOut)},
 		{http.MethodPost, "/users/{id}/opt-in", a.ofUser(a.optIn)},
 		{http.MethodGet, "/events", a.ofAllUsers(a.allEvents)},

@@ -487,6 +487,7 @@ func requestsOfOperators(user, event string) [][3]string {
 		{"GET", "/users/" + user}, {"GET", "/users/" + user + "/events"}, {"GET", "/users/" + user + "/preview?type=BIRTHDAY"},
 		{"POST", "/users/" + user + "/events", `{"type":"ONE_OFF","at":"2026-12-10T09:00:00"}`}, {"POST", "/users/" + user + "/reschedule"},
 		{"POST", "/types/BIRTHDAY/backfill"},
+		{"GET", "/users/" + user + "/why?type=BIRTHDAY&day=2026-12-09"},
 		{"POST", "/users/" + user + "/opt-out", `{}`}, {"POST", "/users/" + user + "/opt-in", `{}`},
 		{"GET", "/events/" + event}, {"POST", "/events/" + event + "/cancel"}, {"POST", "/events/" + event + "/run-now"}, {"POST", "/events/" + event + "/requeue"},
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},

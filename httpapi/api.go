@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Reader is the part of an [almanac.Repository] that the API reads from.
@@ -110,7 +111,7 @@ type api struct {
 	editing
 	mustMatch bool // changes need an If-Match header
 	profiles
-	probes
+	hosting
 	log *slog.Logger
 	bad []error // wrong options
 	mux *http.ServeMux
@@ -119,6 +120,12 @@ type api struct {
 	// A body is read as JSON whatever its Content-Type. Therefore the type cannot keep web
 	// pages of other origins from posting here, and origins must.
 	origins http.CrossOriginProtection
+}
+
+// hosting is what a host says about its program.
+type hosting struct {
+	probes
+	explanations ops.WhyOptions // of the admin API
 }
 
 // profiles says which users the API accepts.

@@ -136,6 +136,7 @@
 //	POST   /users/{id}/events     {type, at, timezone, followUser, key, payload, gap, fold, move}, all but type and at optional → 201 {event, existed, moved}
 //	POST   /users/{id}/reschedule → 200 {user, reschedule}
 //	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete, leftOut}
+//	GET    /users/{id}/why        ?type= day= → 200 {userId, eventType, day, timezone, at, answers, more, next}
 //	POST   /users/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
 //	POST   /users/{id}/opt-in     the same → 200 {user, reschedule}
 //	GET    /events                ?user= and the parameters of /users/{id}/events → 200 {events, nextCursor}
@@ -163,7 +164,7 @@
 // failureReason, and an order: oldest (the default), newest, or next. The order next lists PENDING
 // events as they can be claimed ([almanac.NextFirst]). A preview has the next n occurrences, 1 to 1,000,
 // by default 10. If a policy refuses a wall time, the preview ends there, and incomplete says why. So it
-// does for a birthday by a calendar that the program does not know.
+// does for a birthday by a calendar that the program does not know. An explanation (why) is that of [ops.Why].
 //
 // POST /users/{id}/events stores one event at a wall time, as [almanac.Planner].ScheduleAt does. The same
 // request again is answered 200, with existed true. So is a request with move true, which changes the

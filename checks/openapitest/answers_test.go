@@ -69,6 +69,7 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	d.send(t, h, 304, request{"GET", user, "", []string{`If-None-Match: "1"`}})
 	d.send(t, h, 200, request{"GET", user + "/events?order=next&status=PENDING&type=BIRTHDAY", "", nil})
 	d.send(t, h, 200, request{"GET", user + "/preview?type=BIRTHDAY&n=3", "", nil})
+	d.send(t, h, 200, request{"GET", user + "/why?type=BIRTHDAY&day=2026-12-09", "", nil})
 	d.send(t, h, 200, request{"GET", "/events?reason=receiver&order=newest&zone=America%2FNew_York&until=2027-01-01T00:00:00Z&from=2026-01-01T00:00:00Z", "", nil})
 	page = d.send(t, h, 200, request{"GET", "/events?order=next&limit=1", "", nil})
 	d.send(t, h, 200, request{"GET", "/events?order=next&user=" + u.User.ID.String() + "&cursor=" + url.QueryEscape(page.body["nextCursor"].(string)), "", nil})

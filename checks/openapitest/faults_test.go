@@ -47,8 +47,11 @@ func (f faults) valid(op operation) request {
 	if r.body = bodies[op]; r.body == "" {
 		r.body = bodies[operation{op.method, last}]
 	}
-	if last == "preview" {
+	switch last {
+	case "preview":
 		r.target += "?type=BIRTHDAY"
+	case "why":
+		r.target += "?type=BIRTHDAY&day=2026-12-09"
 	}
 	if op.method == "PATCH" {
 		r.header = []string{"Content-Type: application/merge-patch+json"}
