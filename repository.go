@@ -3,6 +3,7 @@ package almanac
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -150,8 +151,9 @@ type MaintenanceRepository interface {
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
 	// EditZoneRules changes the stored rules of zones and of calendars, all or nothing, and one caller at a
-	// time. It calls edit with all that is stored. It stores the Rules and Calendars that edit returns, adding
-	// or replacing those of a zone or a calendar, and deletes the marks of these zones that edit received.
+	// time. It calls edit with all that is stored. It stores the Rules, Calendars and Quarantines that edit returns, adding
+	// or replacing those of a zone or a calendar, and deletes the marks of these zones that edit received. The
+	// author of a [Quarantine] with an answer is the principal of ctx.
 	// EditZoneRules returns an error of edit unchanged, and then stores nothing. Edit must be quick and must
 	// not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) (ZoneBook, error)) error
@@ -204,8 +206,70 @@ type ZoneBook struct {
 	Marks []calendar.ZoneRules
 	// Calendars are the calendars in the releases that stored events follow, in the order of names.
 	Calendars []calendar.DayRules
+	// Quarantines are the releases that wait for an operator, or have waited: those of zones first, in
+	// the order of names. Each zone and each calendar has one at most.
+	Quarantines []Quarantine
 	// Now is the repository's clock, UTC.
 	Now time.Time
+}
+
+// Quarantine is a release of the rules of a zone, or of a calendar, that waits for an operator because it would change
+// more pending events than [WithQuarantine] allows, or that has waited. The zones of a release wait together. An
+// operator accepts it by [Scheduler].Reconcile in a program that has the release, and refuses it by Reconcile with
+// [ReconcileOptions].Trust in a program with the rules that the database follows. See docs/adr/0082-quarantine.md.
+type Quarantine struct {
+	Name     string // the zone, or the calendar as in [calendar.DayRules]
+	Calendar bool
+	Release  string
+	// Events is how many pending events the release would move in the zone, or would move, remove or add because of the
+	// calendar, when it was counted. The count of a calendar ends at 1,000, or at the limit if that is greater.
+	Events int
+	// Largest, First and FirstAt are as in a [ZoneReport], about the events that were counted.
+	Largest    time.Duration
+	First      calendar.WallTime
+	FirstAt    time.Time
+	Since      time.Time // when it began to wait, by the repository's clock, UTC
+	AnsweredAt time.Time // UTC; zero while it waits
+	Accepted   bool      // whether the database follows it since
+	Author     string    // who answered; the repository sets it (see [WithPrincipal])
+	Reason     string    // of the answer
+}
+
+// Waits reports whether there is no answer yet.
+func (q Quarantine) Waits() bool { return q.AnsweredAt.IsZero() }
+
+func (q Quarantine) key() releaseKey { return releaseKey{q.Name, q.Calendar} }
+
+// releaseKey names what has releases.
+type releaseKey struct {
+	name     string // as in a Quarantine
+	calendar bool
+}
+
+// isNewer reports whether a release is later than another one.
+func (k releaseKey) isNewer(release, other string) bool {
+	if k.calendar {
+		return release > other
+	}
+	return calendar.ZoneRules{Version: release}.NewerThan(calendar.ZoneRules{Version: other})
+}
+
+// waiting returns the releases that wait.
+func (b ZoneBook) waiting() map[releaseKey]Quarantine {
+	list := make(map[releaseKey]Quarantine)
+	for _, q := range b.Quarantines {
+		if q.Waits() {
+			list[q.key()] = q
+		}
+	}
+	return list
+}
+
+// waits reports whether this release or a later one waits.
+func (b ZoneBook) waits(k releaseKey, release string) bool {
+	return slices.ContainsFunc(b.Quarantines, func(q Quarantine) bool {
+		return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)
+	})
 }
 
 // MissedLimit returns the limit of a call of FindMissed, Stalled or Leases: limit, or the default if

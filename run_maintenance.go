@@ -89,10 +89,11 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 		return err
 	}
 	since := book.Now.Sub(f.checked)
-	if f.checked.IsZero() || since < 0 || since >= f.every || (f.refused != nil || len(f.left) > 0) && since >= recheckGrace {
+	if f.checked.IsZero() || since < 0 || since >= f.every || (f.refused != nil || len(f.left) > 0 || len(book.waiting()) > 0) && since >= recheckGrace {
 		return f.check(ctx, true)
 	}
-	if slices.ContainsFunc(book.Marks, isComparable) || f.isInDoubt(book) {
+	comparable := func(mark calendar.ZoneRules) bool { return isComparable(mark) && !f.holdsZone(book, mark.Zone) }
+	if slices.ContainsFunc(book.Marks, comparable) || f.isInDoubt(book) {
 		return f.check(ctx, false)
 	}
 	news, err := f.hasNewDays(ctx, book)
@@ -117,7 +118,12 @@ const minuteTexts = 1000
 // hasNewDays reports whether pending events must be planned again, besides those that the last check left. A
 // program with an older release of a calendar, which runs beside this one, plans such events.
 func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, error) {
-	work, looks := f.compareDays(book), 0
+	work, looks := f.compareDays(book, f.uncounted()), 0
+	for _, rules := range work.held {
+		if !book.waits(releaseKey{rules.Name, true}, rules.Release) {
+			return true, nil // it was not counted yet
+		}
+	}
 	for _, eventType := range f.registry.EventTypes() {
 		if rested := book.Now.Sub(f.looked[eventType]); rested >= 0 && rested < recheckGrace {
 			continue
@@ -177,7 +183,11 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	if anew {
 		reloaded = calendar.OwnZoneData().Refresh()
 	}
-	r, left, err := f.reconcile(ctx, ReconcileOptions{})
+	q, err := f.screen(ctx)
+	if err != nil {
+		return errors.Join(reloaded, err)
+	}
+	r, left, err := f.reconcile(ctx, ReconcileOptions{}, q)
 	for _, z := range r.Zones {
 		if z.Moved+z.Left > 0 {
 			f.log.InfoContext(ctx, "zone rules changed", slog.String("zone", z.Zone), slog.String("version", z.Version),
@@ -199,6 +209,9 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 	_, book, err := f.readZones(ctx)
 	if err != nil {
 		return err
+	}
+	if anew || len(q.over) > 0 {
+		f.logWaiting(ctx, book)
 	}
 	f.doubts = make(map[string]time.Time)
 	for _, rules := range book.Rules {

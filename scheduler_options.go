@@ -26,6 +26,7 @@ type settings struct {
 	crashes    int
 	zoneCheck  time.Duration
 	retention  time.Duration
+	quarantine *moveLimits // nil means that new releases are followed at once
 	checks     Checks
 	deliverers map[Channel]Deliverer
 	middleware []func(next Deliverer) Deliverer
@@ -92,6 +93,21 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 // one day. The first check is at the start of Run. Events that programs with other zone
 // data plan are checked sooner: within one minute, or one sweep if that is longer.
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
+
+// WithQuarantine makes new zone rules, and new releases of calendars, wait for an operator if they would move
+// many pending events, or some by much: more than events in number, or any by more than shift. Run counts before
+// it moves any. The zones of a release wait together; each calendar is counted by itself, with the events that its
+// release removes or adds. Zero events lets every release wait that changes an event. A shift of zero lets every
+// release wait that moves one. Neither may be negative. By default no release waits. A holiday moves
+// most events by a day, so a shift under a day makes all holidays wait.
+//
+// A release that waits is stored (see [Quarantine]), and holds in all programs on the repository. Until an operator
+// answers by [Scheduler].Reconcile, pending events keep their times. What a program with the new data plans meanwhile,
+// such as successors and the events of new users, follows the new data. docs/clocks.md says more. Give the
+// same limits to every program that runs or edits users. A later release is counted anew.
+func WithQuarantine(events int, shift time.Duration) Option {
+	return func(s *settings) { s.quarantine = &moveLimits{events, shift} }
+}
 
 // WithRetention lets Run delete events that ended longer ago than d, in small steps, once
 // an hour. It must not be under a microsecond, as a number without a unit is. The default is zero, which
@@ -275,6 +291,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
 	refuse(s.crashes < 1, "crash limit of %d, not 1 or more", s.crashes)
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
+	refuse(s.quarantine != nil && (s.quarantine.events < 0 || s.quarantine.shift < 0), "a limit of the quarantine is negative")
 	refuse(isShort(s.retention), "retention of %v is under a microsecond", s.retention)
 	refuse(s.log == nil, "logger is nil")
 	if s.profiles.fallback != "" {

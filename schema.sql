@@ -367,6 +367,28 @@ CREATE TABLE :"schema".calendars (
     CONSTRAINT calendars_years_check CHECK (pg_catalog.cardinality(hashes) = pg_catalog.cardinality(changed))
 );
 
+-- The releases of zone rules and of calendars that wait for an operator, because they would change many pending events, or have waited.
+-- One row per zone or calendar. Programs keep to the earlier release while answered_at is NULL. See docs/adr/0082-quarantine.md.
+CREATE TABLE :"schema".quarantine (
+    name        text COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 100), -- as in zone_rules, or in calendars
+    calendar    boolean      NOT NULL, -- whether it is a calendar
+    release     text COLLATE "C" NOT NULL CHECK (length(release) <= 100), -- as in zone_rules, or in calendars
+    changes     bigint       NOT NULL CHECK (changes BETWEEN 0 AND 1000000000000), -- how many pending events it would change, when they were counted
+    largest     bigint       NOT NULL, -- the largest move, in microseconds; negative if the event would be earlier
+    first_local timestamp, -- the first time at which an event starts at a wrong time if the release is right, by clocks there; NULL if unknown
+    first_utc   timestamptz,
+    since       timestamptz  NOT NULL,
+    answered_at timestamptz, -- NULL while it waits
+    accepted    boolean      NOT NULL, -- whether zone_rules or calendars have it since
+    author      text CHECK (octet_length(author) <= 800), -- who answered: see audit.principal
+    reason      text CHECK (octet_length(reason) <= 1010),
+    PRIMARY KEY (calendar, name),
+    CONSTRAINT quarantine_instants_check CHECK (least(first_utc, since, answered_at) >= '0001-01-01 00:00:00+00'
+        AND greatest(first_utc, since, answered_at) < '10000-01-01 00:00:00+00'
+        AND coalesce(first_local >= '0001-01-01 00:00:00' AND first_local < '10000-01-01 00:00:00', true)),
+    CONSTRAINT quarantine_answer_check CHECK (answered_at IS NOT NULL OR NOT accepted AND author IS NULL AND reason IS NULL)
+);
+
 -- The lanes that have limits, or are paused, or were. A lane is what shares a capacity, such as a receiver: events start and are in flight
 -- within its limits, over all processes. A type is a lane of the same name. Each claim reads this table, which is mostly empty, so that
 -- limits and pauses take effect at once. If processes were notified instead, one that misses the notification would go on. Only operators
@@ -1474,6 +1496,7 @@ COMMENT ON TABLE :"schema".due_changes IS 'Changes that are not folded into due_
 COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
 COMMENT ON TABLE :"schema".calendars IS 'The releases of the calendars that stored events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
+COMMENT ON TABLE :"schema".quarantine IS 'New releases of zone rules and calendars that wait for an operator, or have waited';
 COMMENT ON TABLE :"schema".lanes IS 'The lanes that have limits, or are or were paused';
 COMMENT ON TABLE :"schema".lane_states IS 'One row per lane that has limits, or whose receiver fails';
 COMMENT ON TABLE :"schema".lane_clock IS 'When the clock was set';
@@ -1495,7 +1518,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".lanes,
+    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
     :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,

@@ -24,6 +24,8 @@ type ReconcileOptions struct {
 	// Trust lets the rules replace stored rules even if they are not known to be newer. It is for an
 	// operator who knows that the rules are newer, although the names of releases do not show it.
 	Trust bool
+	// Reason is stored with the releases that the call accepts or refuses (see [Quarantine]).
+	Reason string
 }
 
 // ReconcileResult says how new zone rules moved, or would move, pending events.
@@ -64,6 +66,10 @@ type ZoneReport struct {
 	// Smallest and Largest are the moves with the smallest and the largest absolute
 	// value. A move is positive if the event is later now.
 	Smallest, Largest time.Duration
+	// First is the wall time of the moved event whose old or new instant is the earliest, and FirstAt
+	// is that instant, UTC. If the rules are right and no event moves, First is the first wrong start.
+	First   calendar.WallTime
+	FirstAt time.Time
 }
 
 // addMove adds a move to the number of moves, the smallest and the largest.
@@ -77,6 +83,13 @@ func addMove(move time.Duration, moved *int, smallest, largest *time.Duration) {
 	*moved++
 }
 
+// addFirst notes the wall time of a changed event if its instant is before the one noted.
+func addFirst(wall calendar.WallTime, at time.Time, first *calendar.WallTime, firstAt *time.Time) {
+	if firstAt.IsZero() || at.Before(*firstAt) {
+		*first, *firstAt = wall, at
+	}
+}
+
 const (
 	// recheckGrace covers events that another goroutine or process plans by the old rules before
 	// it notices the new ones. It may use rules for up to zoneStale after reading them, and its
@@ -86,21 +99,24 @@ const (
 )
 
 func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error) {
-	result, _, err := s.reconcile(ctx, options)
+	result, _, err := s.reconcile(ctx, options, nil)
 	return result, err
 }
 
-// reconcile is Reconcile. It also returns the events that a new release of a calendar should have changed.
-func (s *scheduler) reconcile(ctx context.Context, options ReconcileOptions) (result ReconcileResult, left leftDays, err error) {
+// reconcile is Reconcile, but for the releases that q holds back. It also returns the events that a new release of a
+// calendar should have changed.
+func (s *scheduler) reconcile(ctx context.Context, options ReconcileOptions, q *screening) (result ReconcileResult, left leftDays, err error) {
 	options.Data = cmp.Or(options.Data, calendar.OwnZoneData())
 	var work reconcileWork
 	var days dayWork
 	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) (ZoneBook, error) {
-		work, days = s.compareZones(options, book), s.compareDays(book)
+		work, days = s.compareZones(options, book, q), s.compareDays(book, q)
 		if options.DryRun {
 			return ZoneBook{}, nil
 		}
-		return ZoneBook{Rules: work.changed, Calendars: days.changed}, nil
+		edited := ZoneBook{Rules: work.changed, Calendars: days.changed}
+		edited.Quarantines = slices.Concat(q.asks(book, work, days), q.answers(options, book, edited, slices.Concat(work.agreed, days.agreed())))
+		return edited, nil
 	})
 	if err != nil {
 		return ReconcileResult{}, nil, err
@@ -133,10 +149,12 @@ type reconcileWork struct {
 	look     map[string]calendar.Timezone // the zones whose events must be checked
 	missed   map[string]bool              // the zones with events that could not be moved
 	outdated []string
+	held     map[string]calendar.Timezone // the zones with new rules that are held back
+	agreed   []releaseKey                 // the zones whose stored rules do the same
 }
 
 // compareZones compares the stored rules with the given rules, for every zone with data.
-func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook) reconcileWork {
+func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook, q *screening) reconcileWork {
 	now := book.Now
 	known := make(map[string]*ZoneRecord, len(book.Rules))
 	for i := range book.Rules {
@@ -146,13 +164,20 @@ func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook) reconc
 	for _, m := range book.Marks {
 		marks[m.Zone] = append(marks[m.Zone], m)
 	}
-	work := reconcileWork{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool)}
+	work := reconcileWork{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool), held: make(map[string]calendar.Timezone)}
+	replaces := func(mark calendar.ZoneRules) bool {
+		return s.quarantine == nil && !book.waits(releaseKey{name: mark.Zone}, mark.Version)
+	}
 	for _, name := range calendar.TimezoneNames() {
 		z, err := options.Data.Timezone(name)
 		if err != nil {
 			continue // no data for this zone
 		}
-		rules, verdict := compareRules(z, withMarks(known[name], marks[name], now), now.UTC().Year(), options.Trust)
+		rules, verdict := compareRules(z, withMarks(known[name], marks[name], now, replaces), now.UTC().Year(), options.Trust)
+		if verdict == replaced && rulesDiffer(z, known[name]) && q.holds(book, releaseKey{name: name}, rules.Version) {
+			work.held[name] = z
+			continue
+		}
 		switch verdict {
 		case replaced:
 			rules.Recheck = later(rules.Recheck, now.Add(recheckGrace))
@@ -161,6 +186,7 @@ func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook) reconc
 			rules.Recheck = later(rules.Recheck, now.Add(2*s.zoneCheck+recheckGrace))
 			work.outdated = append(work.outdated, name)
 		default:
+			work.agreed = append(work.agreed, releaseKey{name: name})
 		}
 		if verdict == replaced || verdict == doubted || verdict == outdated && options.DryRun {
 			work.look[name] = z
@@ -256,6 +282,8 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 	}
 	for _, e := range moved {
 		report := reports[e.Zone]
+		addFirst(e.Wall, e.Due, &report.First, &report.FirstAt)
+		addFirst(e.Wall, was[e.ID], &report.First, &report.FirstAt)
 		addMove(e.Due.Sub(was[e.ID]), &report.Moved, &report.Smallest, &report.Largest)
 	}
 	return err
@@ -356,11 +384,11 @@ func compareRules(z calendar.Timezone, stored *ZoneRecord, year int, trusted boo
 
 // withMarks returns a zone's stored rules, combined with its marks, or nil if there are
 // neither. A mark of a newer release becomes the rules to follow, even before a program
-// of that release compares rules. With any other mark, events must be checked now.
-func withMarks(r *ZoneRecord, marks []calendar.ZoneRules, now time.Time) *ZoneRecord {
+// of that release compares rules, if it replaces rules. With any other mark, events must be checked now.
+func withMarks(r *ZoneRecord, marks []calendar.ZoneRules, now time.Time, replaces func(calendar.ZoneRules) bool) *ZoneRecord {
 	for _, mark := range marks {
 		switch {
-		case r == nil || mark.NewerThan(r.ZoneRules):
+		case r == nil || mark.NewerThan(r.ZoneRules) && replaces(mark):
 			r = &ZoneRecord{mark, now.Add(recheckGrace)}
 		case mark != r.ZoneRules:
 			r = &ZoneRecord{r.ZoneRules, later(r.Recheck, now.Add(-time.Microsecond))} // a time that has passed, so that events are checked now

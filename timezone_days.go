@@ -27,6 +27,9 @@ type CalendarReport struct {
 	Left int
 	// Smallest and Largest are as in a [ZoneReport].
 	Smallest, Largest time.Duration
+	// First and FirstAt are as in a [ZoneReport], also of removed and added events.
+	First   calendar.WallTime
+	FirstAt time.Time
 }
 
 // calendars returns what the work calendars of the handlers and the registered calendars say from a year on, by name.
@@ -94,10 +97,11 @@ type dayWork struct {
 	follow   []calendar.DayRules // those of this program that the repository follows, or will
 	outdated []string            // the names of those of which the repository has a newer release
 	refused  map[string]error    // those that have the same release, and differ, by name
+	held     []calendar.DayRules // those of this program that are newer, and are held back
 }
 
 // compareDays compares the calendars of this program with the stored ones.
-func (s *scheduler) compareDays(book ZoneBook) dayWork {
+func (s *scheduler) compareDays(book ZoneBook, q *screening) dayWork {
 	stored := make(map[string]calendar.DayRules, len(book.Calendars))
 	for _, rules := range book.Calendars {
 		stored[rules.Name] = rules
@@ -113,6 +117,9 @@ func (s *scheduler) compareDays(book ZoneBook) dayWork {
 			continue
 		case next.NewerThan(mine[name]):
 			work.outdated = append(work.outdated, name)
+			continue
+		case was.Name != "" && next.Release != was.Release && q.holds(book, releaseKey{name, true}, next.Release):
+			work.held = append(work.held, next)
 			continue
 		case next.Release != was.Release || next.Since != was.Since:
 			work.changed = append(work.changed, next)
@@ -176,8 +183,9 @@ func isReleaseError(err error) bool {
 	return is
 }
 
-// isLater reports whether an event was planned by a newer release of a calendar than this program has. Then
-// this program leaves its times as they are, unless the edit changes the times of the series.
+// isLater reports whether an event was planned by a newer release of a calendar than this program has, or whether
+// this program's release is held back. Then this program leaves its times as they are, unless the edit changes the
+// times of the series.
 func (p replanning) isLater(h oneSeries, e Event) bool {
 	if e.Consulted.Calendars == "" || p.User.Timezone != p.is.Timezone {
 		return false
@@ -193,7 +201,7 @@ func (p replanning) isLater(h oneSeries, e Event) bool {
 		return false
 	}
 	for name, release := range e.Consulted.Releases() {
-		if mine, known := p.zones.mine[name]; known && mine.Release < release {
+		if mine, known := p.zones.mine[name]; known && (mine.Release < release || p.zones.held[name] && mine.Release != release) {
 			return true
 		}
 		if mine, known := is.Consulted.Release(name); known && mine < release {
@@ -235,4 +243,14 @@ func (s *scheduler) logCalendars(ctx context.Context, r ReconcileResult) {
 	if len(r.OutdatedCalendars) > 0 {
 		s.log.WarnContext(ctx, "calendars are older than the database's", slog.String("calendars", strings.Join(r.OutdatedCalendars, ", ")))
 	}
+}
+
+// agreed returns the calendars that say the same as the stored ones.
+func (w dayWork) agreed() (list []releaseKey) {
+	for _, rules := range w.follow {
+		if !slices.ContainsFunc(w.changed, func(c calendar.DayRules) bool { return c.Name == rules.Name }) {
+			list = append(list, releaseKey{rules.Name, true})
+		}
+	}
+	return list
 }

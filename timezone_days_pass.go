@@ -30,13 +30,19 @@ type dayPass struct {
 	reports map[string]*CalendarReport
 	seen    map[Series]map[uuid.UUID]bool // in a dry run, the users whose events were looked at, by type
 	left    leftDays
+	enough  int // how many changes of a calendar are counted; 0 means all
 }
 
 // replanDays plans events again after a new release of a calendar: each user in a transaction, by the
 // handlers of this program. What is left when it is interrupted is found again by the next call, of any
 // process, because an event says in which release its calendars were consulted.
 func (s *scheduler) replanDays(ctx context.Context, options ReconcileOptions, work dayWork) ([]CalendarReport, leftDays, error) {
-	p := dayPass{s, work, options.DryRun, make(map[string]*CalendarReport), make(map[Series]map[uuid.UUID]bool), make(leftDays)}
+	return s.replanSomeDays(ctx, options, work, 0)
+}
+
+// replanSomeDays is replanDays. In a dry run, it counts no more events of a calendar than about enough, if that is not 0.
+func (s *scheduler) replanSomeDays(ctx context.Context, options ReconcileOptions, work dayWork, enough int) ([]CalendarReport, leftDays, error) {
+	p := dayPass{s, work, options.DryRun, make(map[string]*CalendarReport), make(map[Series]map[uuid.UUID]bool), make(leftDays), enough}
 	var err error
 	for _, eventType := range s.registry.EventTypes() {
 		if err = p.replanType(ctx, eventType); err != nil {
@@ -55,6 +61,9 @@ func (p dayPass) replanType(ctx context.Context, eventType string) error {
 	for _, c := range list {
 		for page := (Page{Limit: maxMoves}); err == nil; {
 			var found List[Event]
+			if p.hasEnough(c) {
+				break
+			}
 			if found, err = p.repository.FindConsulted(ctx, eventType, c, page); err != nil {
 				return err
 			}
@@ -71,6 +80,16 @@ func (p dayPass) replanType(ctx context.Context, eventType string) error {
 	return err
 }
 
+// hasEnough reports whether the calendar whose release outdates c has as many changes as are counted.
+func (p dayPass) hasEnough(c calendar.Consulted) bool {
+	rules, is := p.outdating(Event{Consulted: c})
+	report := p.reports[rules.Name]
+	return p.enough > 0 && is && report != nil && report.changes() > p.enough
+}
+
+// changes returns how many events a release moves, removes or adds.
+func (c CalendarReport) changes() int { return c.Moved + c.Removed + c.Added }
+
 // replanLimit bounds how long one user is waited for, whom another transaction may have locked.
 const replanLimit = 10 * time.Second
 
@@ -81,9 +100,10 @@ var errDryRun = errors.New("almanac: a dry run")
 // next user would fail too.
 func (p dayPass) replanUser(ctx context.Context, e Event) error {
 	zones, err := p.zoneView(ctx)
-	if err != nil || p.was(e) {
+	if err != nil || p.hasEnough(e.Consulted) || p.was(e) {
 		return err
 	}
+	zones = zones.accepting(p.follow)
 	bound, cancel := context.WithTimeout(ctx, replanLimit)
 	defer cancel()
 	var before Roster
@@ -196,12 +216,18 @@ func (p dayPass) count(eventType string, before Roster, edit Edit) {
 	for _, e := range edit.Removed {
 		if report := p.report(e); report != nil {
 			report.Removed++
+			addFirst(e.Wall, e.Due, &report.First, &report.FirstAt)
 		}
 	}
 	for _, e := range edit.Changed {
 		if report := p.report(*was[e.ID]); report != nil && !was[e.ID].Due.Equal(e.Due) {
 			addMove(e.Due.Sub(was[e.ID].Due), &report.Moved, &report.Smallest, &report.Largest)
+			addFirst(was[e.ID].Wall, was[e.ID].Due, &report.First, &report.FirstAt)
+			addFirst(e.Wall, e.Due, &report.First, &report.FirstAt)
 		}
+	}
+	for _, e := range edit.New {
+		addFirst(e.Wall, e.Due, &last.First, &last.FirstAt)
 	}
 	last.Added += len(edit.New)
 }

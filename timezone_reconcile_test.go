@@ -66,7 +66,7 @@ func TestReconcileMovesTheEventsOfAZoneWhoseRulesChanged(t *testing.T) {
 	got, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: rulesOf(t, "2026b", beirutAllSummer)})
 
 	require.NoError(t, err)
-	require.Contains(t, got.Zones, almanac.ZoneReport{Zone: "Asia/Beirut", Version: "2026b", Checked: 2, Moved: 1, Smallest: -time.Hour, Largest: -time.Hour})
+	require.Contains(t, got.Zones, almanac.ZoneReport{Zone: "Asia/Beirut", Version: "2026b", Checked: 2, Moved: 1, Smallest: -time.Hour, Largest: -time.Hour, First: winter.Wall, FirstAt: winter.Due.Add(-time.Hour)})
 	require.Equal(t, 1, got.Moved())
 	moved := w.event(t, winter)
 	want := winter
@@ -465,4 +465,281 @@ func TestAnEventThatCannotBeMovedIsTriedOnceAnHour(t *testing.T) {
 		stop()
 		require.NoError(t, <-ended)
 	})
+}
+
+// held is a program whose zone data is newer than that of the database. It was begun by the data in older.
+type held struct {
+	*world
+	older *calendar.ZoneData
+	daily []almanac.Event // of three users
+}
+
+// holding returns a world whose events follow the older rules of Beirut.
+func holding(t *testing.T, r almanac.Repository) held {
+	t.Helper()
+	h := held{world: openOn(r), older: rulesOf(t, "2001a", beirutAllSummer)}
+	s := h.scheduler(t, almanac.Birthday{})
+	for _, birth := range []string{"1990-01-15", "1990-01-16", "1990-01-14", "1990-06-15"} {
+		h.daily = append(h.daily, enrol(t, s, "Asia/Beirut", birth))
+	}
+	_, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: h.older})
+	require.NoError(t, err)
+	return h
+}
+
+// offsets returns how much later than by the older rules the events of winter are, in hours.
+func (h held) offsets(t *testing.T) (all []int) {
+	t.Helper()
+	for _, e := range h.daily[:3] {
+		all = append(all, int(h.event(t, e).Due.Sub(e.Due)/time.Hour)+1)
+	}
+	return all
+}
+
+func (h held) pass(t *testing.T, options ...almanac.Option) {
+	t.Helper()
+	_, err := h.scheduler(t, almanac.Birthday{}, options...).RunOnce(t.Context(), almanac.RunOnceOptions{})
+	require.NoError(t, err)
+}
+
+func (w *world) quarantines(t *testing.T) []almanac.Quarantine {
+	t.Helper()
+	book, err := w.store.ZoneRules(t.Context())
+	require.NoError(t, err)
+	return book.Quarantines
+}
+
+var (
+	stay  = []int{0, 0, 0}
+	moved = []int{1, 1, 1}
+)
+
+// Newer zone rules that move too many events, or one by too much, wait in all programs until an operator accepts them.
+func TestZoneRulesWaitForAnOperator(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		for limit, option := range map[string]almanac.Option{
+			"number": almanac.WithQuarantine(2, 24*time.Hour), "time": almanac.WithQuarantine(100, 59*time.Minute),
+			"any": almanac.WithQuarantine(0, 24*time.Hour), "any time": almanac.WithQuarantine(100, 0),
+		} {
+			t.Run(where+", by "+limit, func(t *testing.T) {
+				t.Parallel()
+				h := holding(t, repository(t))
+				require.Equal(t, stay, h.offsets(t))
+				h.pass(t, option)
+				require.Equal(t, stay, h.offsets(t))
+				waiting := h.quarantines(t)
+				require.Len(t, waiting, 1)
+				first := h.event(t, h.daily[2])
+				want := almanac.Quarantine{
+					Name: "Asia/Beirut", Release: waiting[0].Release, Events: 3, Largest: time.Hour,
+					First: first.Wall, FirstAt: first.Due, Since: waiting[0].Since,
+				}
+				require.Equal(t, want, waiting[0])
+				require.True(t, waiting[0].Waits())
+
+				h.pass(t) // a program without the option
+				h.pass(t, option)
+				require.Equal(t, []almanac.Quarantine{want}, h.quarantines(t))
+				require.Equal(t, stay, h.offsets(t))
+				name := "Augusta"
+				_, err := h.scheduler(t, almanac.Birthday{}, option).UpdateUser(t.Context(), h.daily[0].UserID, almanac.ProfileChange{FirstName: &name})
+				require.NoError(t, err)
+				require.Equal(t, stay, h.offsets(t), "after an edit")
+
+				operator := h.scheduler(t, almanac.Birthday{}, option)
+				dry, err := operator.Reconcile(t.Context(), almanac.ReconcileOptions{DryRun: true})
+				require.NoError(t, err)
+				require.Equal(t, 3, dry.Moved())
+				require.Equal(t, []almanac.Quarantine{want}, h.quarantines(t))
+				done, err := operator.Reconcile(almanac.WithPrincipal(t.Context(), "grace"), almanac.ReconcileOptions{Reason: "it is law"})
+				require.NoError(t, err)
+				require.Equal(t, 3, done.Moved())
+				require.Equal(t, moved, h.offsets(t))
+				h.pass(t, option)
+				answered := h.quarantines(t)
+				require.Len(t, answered, 1)
+				want.AnsweredAt, want.Accepted, want.Author, want.Reason = answered[0].AnsweredAt, true, "grace", "it is law"
+				require.Equal(t, want, answered[0])
+				require.False(t, answered[0].Waits())
+			})
+		}
+	}
+}
+
+func TestZoneRulesWithinTheLimitsDoNotWait(t *testing.T) {
+	t.Parallel()
+	h := holding(t, almanactest.NewRepository(nil))
+	h.pass(t, almanac.WithQuarantine(3, time.Hour))
+	require.Equal(t, moved, h.offsets(t))
+	require.Empty(t, h.quarantines(t))
+}
+
+// An operator refuses a release by trusting the rules that the database follows. A program that still has the release
+// asks again.
+func TestAnOperatorRefusesARelease(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			h := holding(t, repository(t))
+			few := almanac.WithQuarantine(2, 24*time.Hour)
+			h.pass(t, few)
+			operator := h.scheduler(t, almanac.Birthday{}, few)
+			since := h.quarantines(t)[0].Since
+
+			// What a program with the release plans meanwhile follows the release, until a program with the older rules sees it.
+			planned := enrol(t, operator, "Asia/Beirut", "1990-01-17")
+			require.Len(t, h.marks(t), 1)
+			h.pass(t, few)
+			require.Equal(t, planned.Due, h.event(t, planned).Due)
+			require.Len(t, h.marks(t), 1)
+			_, err := operator.Reconcile(t.Context(), almanac.ReconcileOptions{Data: h.older})
+			require.NoError(t, err)
+			require.Equal(t, planned.Due.Add(-time.Hour), h.event(t, planned).Due)
+			require.Empty(t, h.marks(t))
+			require.True(t, h.quarantines(t)[0].Waits(), "older rules are no answer")
+
+			_, err = operator.Reconcile(almanac.WithPrincipal(t.Context(), "grace"), almanac.ReconcileOptions{Data: h.older, Trust: true, Reason: "there is no law"})
+			require.NoError(t, err)
+			refused := h.quarantines(t)[0]
+			require.False(t, refused.Waits())
+			require.Equal(t, []any{false, "grace", "there is no law", since}, []any{refused.Accepted, refused.Author, refused.Reason, refused.Since})
+			h.pass(t, few)
+			again := h.quarantines(t)
+			require.Len(t, again, 1)
+			require.True(t, again[0].Waits())
+			require.Equal(t, 4, again[0].Events)
+			require.Equal(t, stay, h.offsets(t))
+		})
+	}
+}
+
+// unstored fails before it stores anything.
+type unstored struct{ almanac.Repository }
+
+func (unstored) EditZoneRules(context.Context, func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
+	return errKilled
+}
+
+// A program that is killed after it has counted leaves nothing. Of several that count at once, one asks.
+func TestAReleaseWaitsOnce(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			h := holding(t, repository(t))
+			few := almanac.WithQuarantine(2, 24*time.Hour)
+			_, err := with(t, unstored{h.store}, almanac.Birthday{}, few).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.ErrorIs(t, err, errKilled)
+			require.Empty(t, h.quarantines(t))
+			require.Equal(t, stay, h.offsets(t))
+
+			var group sync.WaitGroup
+			for range 4 {
+				s := h.scheduler(t, almanac.Birthday{}, few)
+				group.Go(func() {
+					_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+					require.NoError(t, err)
+				})
+			}
+			group.Wait()
+			require.Len(t, h.quarantines(t), 1)
+			require.Equal(t, stay, h.offsets(t))
+		})
+	}
+}
+
+// A release that waits is compared once an hour, although the programs that have it mark what they plan.
+func TestAReleaseThatWaitsIsComparedOnceAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := &edits{Repository: almanactest.NewRepository(nil)}
+		h := holding(t, repository)
+		few := almanac.WithQuarantine(2, 24*time.Hour)
+		h.run(t, almanac.Birthday{}, few)
+		time.Sleep(30 * time.Hour)
+		require.True(t, h.quarantines(t)[0].Waits())
+		enrol(t, h.scheduler(t, almanac.Birthday{}, few), "Asia/Beirut", "1990-01-17")
+		before := repository.n.Load()
+		time.Sleep(10 * time.Hour)
+		require.LessOrEqual(t, repository.n.Load()-before, int64(22), "two of each comparison")
+		require.Len(t, h.marks(t), 1)
+		require.Equal(t, stay, h.offsets(t))
+		require.NoError(t, h.stop())
+	})
+}
+
+func TestAReleaseOfACalendarWaitsForAnOperator(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := repository(t)
+			now, err := r.Now(t.Context())
+			require.NoError(t, err)
+			w, zones := openOn(r), rulesOf(t, "2026a", beirutAsItIs)
+			daily := onWorkDays(calendar.Daily{At: atNine}, calendar.SkipDay)
+			few := almanac.WithQuarantine(2, 365*24*time.Hour)
+			program := func(release string, holidays ...string) almanac.Scheduler {
+				c := land(t, release, holidays...)
+				return with(t, r, office(c, daily(c)), few)
+			}
+			pass := func(s almanac.Scheduler) {
+				t.Helper()
+				_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+				require.NoError(t, err)
+			}
+			older, newer := program("2026-11-01"), program("2026-12-01", daysFrom(now, 28)...)
+			follow(t, older, zones)
+			for range 3 {
+				_, err := older.CreateUser(t.Context(), inLondon)
+				require.NoError(t, err)
+			}
+			was := pendingOf(t, r)
+			users, err := r.Find(t.Context(), nil, almanac.Page{})
+			require.NoError(t, err)
+			edit := func(s almanac.Scheduler) {
+				t.Helper()
+				name := "Augusta" + time.Now().String()[20:26]
+				_, err := s.UpdateUser(t.Context(), users.Items[0].UserID, almanac.ProfileChange{FirstName: &name})
+				require.NoError(t, err)
+				require.Equal(t, was, pendingOf(t, r), "after an edit")
+			}
+
+			edit(newer) // before it counts
+			pass(newer)
+			edit(newer)
+			edit(older)
+			require.Equal(t, was, pendingOf(t, r))
+			waiting := w.quarantines(t)
+			require.Len(t, waiting, 1)
+			one := waiting[0]
+			require.Equal(t, []any{"LAND", true, "2026-12-01", 6, users.Items[0].Wall, users.Items[0].Due}, []any{one.Name, one.Calendar, one.Release, one.Events, one.First, one.FirstAt},
+				"three are removed, and three added")
+			pass(newer)
+			require.Equal(t, waiting, w.quarantines(t))
+
+			// A later release is counted anew. It may be within the limits.
+			pass(program("2026-12-02", daysFrom(now, 29)...))
+			require.Equal(t, "2026-12-02", w.quarantines(t)[0].Release)
+			require.Equal(t, was, pendingOf(t, r))
+			_, err = newer.CreateUser(t.Context(), inLondon) // planned by its own release
+			require.NoError(t, err)
+			final := program("2026-12-03")
+			pass(final)
+			require.False(t, w.quarantines(t)[0].Waits())
+			require.Equal(t, "the database follows release 2026-12-03", w.quarantines(t)[0].Reason)
+			require.Equal(t, append(was, was[0]), pendingOf(t, r), "also what the newer one planned meanwhile")
+
+			last := program("2026-12-04", daysFrom(now, 28)...)
+			pass(last)
+			require.True(t, w.quarantines(t)[0].Waits())
+			done, err := last.Reconcile(almanac.WithPrincipal(t.Context(), "grace"), almanac.ReconcileOptions{Data: zones})
+			require.NoError(t, err)
+			require.Equal(t, []int{4, 4}, []int{done.Calendars[0].Removed, done.Calendars[0].Added})
+			require.True(t, w.quarantines(t)[0].Accepted)
+			require.NotContains(t, pendingOf(t, r), was[0])
+		})
+	}
 }

@@ -2,6 +2,8 @@ package almanac
 
 import (
 	"context"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +29,7 @@ type zoneView struct {
 	own   sync.Map                     // the results of comparisons, by zone: *otherRules
 	days  dayWork                      // the result of comparing calendars
 	mine  map[string]calendar.DayRules // the calendars of this program, by name
+	held  map[string]bool              // those of which this program's release is held back
 }
 
 // otherRules are this program's rules in a zone for which the repository follows other rules, or may.
@@ -52,7 +55,10 @@ func (s *scheduler) readZones(ctx context.Context) (*zoneView, ZoneBook, error) 
 	if err != nil {
 		return nil, book, err
 	}
-	v := &zoneView{read: asked, rules: book.Rules, days: s.compareDays(book), mine: s.calendars(book.Now.UTC().Year() - 1)}
+	v := &zoneView{read: asked, rules: book.Rules, days: s.compareDays(book, s.uncounted()), mine: s.calendars(book.Now.UTC().Year() - 1), held: make(map[string]bool)}
+	for _, rules := range v.days.held {
+		v.held[rules.Name] = true
+	}
 	if !s.inTransaction() {
 		s.zones.Store(v)
 	}
@@ -134,4 +140,197 @@ func (v *zoneView) compare(zone string) *otherRules {
 		return &otherRules{mine, stored.Until()}
 	}
 	return nil
+}
+
+// accepting returns v without the calendars that are followed among those that are held back.
+func (v *zoneView) accepting(follow []calendar.DayRules) *zoneView {
+	if len(v.held) == 0 {
+		return v
+	}
+	held := maps.Clone(v.held)
+	for _, rules := range follow {
+		delete(held, rules.Name)
+	}
+	return &zoneView{read: v.read, rules: v.rules, days: v.days, mine: v.mine, held: held}
+}
+
+// moveLimits are the limits of [WithQuarantine].
+type moveLimits struct {
+	events int
+	shift  time.Duration
+}
+
+// screening holds new releases back. Nil holds none: an operator has answered.
+type screening struct {
+	limits  *moveLimits
+	allowed map[releaseKey]string // the releases that were counted and are within the limits
+	over    map[releaseKey]Quarantine
+}
+
+// uncounted returns a screening that holds all new releases back if there are limits.
+func (s *scheduler) uncounted() *screening {
+	return &screening{s.quarantine, make(map[releaseKey]string), make(map[releaseKey]Quarantine)}
+}
+
+// holds reports whether a release that is newer than the stored one is held back.
+func (q *screening) holds(book ZoneBook, k releaseKey, release string) bool {
+	if q == nil {
+		return false
+	}
+	allowed, counted := q.allowed[k]
+	return book.waits(k, release) || q.limits != nil && (!counted || allowed != release)
+}
+
+// holdsZone reports whether the rules of this program in a zone are held back.
+func (s *scheduler) holdsZone(book ZoneBook, zone string) bool {
+	z := calendar.StoredTimezone(zone)
+	i := slices.IndexFunc(book.Rules, func(r ZoneRecord) bool { return r.Zone == zone })
+	if i < 0 || !rulesDiffer(z, &book.Rules[i]) {
+		return false
+	}
+	mine, err := z.Rules(book.Now.UTC().Year())
+	return err == nil && mine.NewerThan(book.Rules[i].ZoneRules) && s.uncounted().holds(book, releaseKey{name: zone}, mine.Version)
+}
+
+// rulesDiffer reports whether a zone's rules differ from the stored ones.
+func rulesDiffer(z calendar.Timezone, stored *ZoneRecord) bool {
+	if stored == nil {
+		return false
+	}
+	same, err := z.Rules(stored.Since)
+	return err == nil && same.Fingerprint != stored.Fingerprint
+}
+
+// screen counts what the new releases of this program would change. It stores nothing.
+func (s *scheduler) screen(ctx context.Context) (*screening, error) {
+	q := s.uncounted()
+	if q.limits == nil {
+		return q, nil
+	}
+	book, err := s.repository.ZoneRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dry := ReconcileOptions{Data: calendar.OwnZoneData(), DryRun: true}
+	work, days := s.compareZones(dry, book, q), s.compareDays(book, q)
+	releases := make(map[releaseKey]string)
+	for name, z := range work.held {
+		if rules, _ := z.Rules(book.Now.UTC().Year()); !book.waits(releaseKey{name: name}, rules.Version) {
+			releases[releaseKey{name: name}] = rules.Version
+		}
+	}
+	maps.DeleteFunc(work.held, func(name string, _ calendar.Timezone) bool { return releases[releaseKey{name: name}] == "" })
+	work.look = work.held
+	zones, _, err := s.moveZones(ctx, dry, work)
+	if err != nil {
+		return nil, err
+	}
+	counted := dayWork{follow: slices.DeleteFunc(days.held, func(r calendar.DayRules) bool { return book.waits(releaseKey{r.Name, true}, r.Release) })}
+	for _, rules := range counted.follow {
+		releases[releaseKey{rules.Name, true}] = rules.Release
+	}
+	calendars, _, err := s.replanSomeDays(ctx, dry, counted, max(q.limits.events, maxMoves))
+	q.judge(releases, zones, calendars)
+	return q, err
+}
+
+// judge compares counts with the limits.
+func (q *screening) judge(releases map[releaseKey]string, zones []ZoneReport, calendars []CalendarReport) {
+	all, largest := 0, time.Duration(0)
+	found := make(map[releaseKey]Quarantine)
+	for _, z := range zones {
+		all, largest = all+z.Moved+z.Left, max(largest, z.Largest.Abs())
+		found[releaseKey{name: z.Zone}] = Quarantine{Name: z.Zone, Release: z.Version, Events: z.Moved + z.Left, Largest: z.Largest, First: z.First, FirstAt: z.FirstAt}
+	}
+	over := all > q.limits.events || largest > q.limits.shift
+	for _, c := range calendars {
+		found[releaseKey{c.Name, true}] = Quarantine{Name: c.Name, Calendar: true, Release: c.Release, Events: c.changes(), Largest: c.Largest, First: c.First, FirstAt: c.FirstAt}
+	}
+	for k, release := range releases {
+		one := found[k]
+		if one.Events > 0 && (!k.calendar && over || k.calendar && (one.Events > q.limits.events || one.Largest.Abs() > q.limits.shift)) {
+			q.over[k] = one
+			continue
+		}
+		q.allowed[k] = release
+	}
+}
+
+// asks returns the quarantines to store of releases that are over the limits, unless they wait already.
+func (q *screening) asks(book ZoneBook, zones reconcileWork, days dayWork) (list []Quarantine) {
+	if q == nil {
+		return nil
+	}
+	held := make(map[releaseKey]bool)
+	for name := range zones.held {
+		held[releaseKey{name: name}] = true
+	}
+	for _, rules := range days.held {
+		held[releaseKey{rules.Name, true}] = true
+	}
+	for k, one := range q.over {
+		if held[k] && !book.waits(k, one.Release) { // else another program was faster
+			one.Since = book.Now
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// answers returns the quarantines that wait no longer when edited is stored: the database follows the release or a
+// later one, or an operator trusts rules that agree with the stored ones.
+func (q *screening) answers(options ReconcileOptions, book, edited ZoneBook, agreed []releaseKey) (list []Quarantine) {
+	release := make(map[releaseKey]string)
+	for _, of := range []ZoneBook{book, edited} {
+		for _, rules := range of.Rules {
+			release[releaseKey{name: rules.Zone}] = rules.Version
+		}
+		for _, rules := range of.Calendars {
+			release[releaseKey{rules.Name, true}] = rules.Release
+		}
+	}
+	for k, one := range book.waiting() {
+		follows := !k.isNewer(one.Release, release[k])
+		if !follows && !(options.Trust && slices.Contains(agreed, k)) {
+			continue
+		}
+		one.AnsweredAt, one.Accepted, one.Reason = book.Now, follows && q == nil, storable(options.Reason)
+		if q != nil {
+			one.Reason = "the database follows release " + release[k]
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// logWaiting logs the releases that wait.
+func (s *scheduler) logWaiting(ctx context.Context, book ZoneBook) {
+	type group struct {
+		of      []string
+		events  int
+		largest time.Duration
+		first   Quarantine
+	}
+	groups := make(map[releaseKey]*group)
+	for _, one := range book.Quarantines {
+		if !one.Waits() {
+			continue
+		}
+		k := releaseKey{one.Release, one.Calendar}
+		if groups[k] == nil {
+			groups[k] = &group{first: one}
+		}
+		g := groups[k]
+		if g.of, g.events = append(g.of, one.Name), g.events+one.Events; one.Largest.Abs() > g.largest.Abs() {
+			g.largest = one.Largest
+		}
+		if one.FirstAt.Before(g.first.FirstAt) {
+			g.first = one
+		}
+	}
+	for k, g := range groups {
+		s.log.WarnContext(ctx, "new release waits for an operator", slog.String("release", k.name), slog.Bool("calendar", k.calendar), slog.Any("names", g.of),
+			slog.Int("events", g.events), slog.Duration("largest", g.largest), slog.String("first", g.first.First.String()), slog.Time("first_at", g.first.FirstAt),
+			slog.Time("since", g.first.Since))
+	}
 }

@@ -44,6 +44,7 @@ type rules struct {
 	zones     []almanac.ZoneRecord // by zone
 	marks     []calendar.ZoneRules
 	calendars []calendar.DayRules // by name
+	held      []almanac.Quarantine
 }
 
 // undo puts back what a transaction has changed in the maps.

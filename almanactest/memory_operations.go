@@ -141,12 +141,24 @@ func (r *Repository) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err 
 }
 
 func (s *state) zoneBook(now time.Time) almanac.ZoneBook {
-	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Calendars: slices.Clone(s.calendars), Now: now}
+	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Calendars: slices.Clone(s.calendars), Quarantines: slices.Clone(s.held), Now: now}
 }
 
 func byZone(a, b calendar.ZoneRules) int {
 	return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Version, b.Version), cmp.Compare(a.Fingerprint, b.Fingerprint), cmp.Compare(a.Since, b.Since))
 }
+
+func byRelease(a, b almanac.Quarantine) int {
+	if a.Calendar != b.Calendar {
+		if b.Calendar {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // EditZoneRules edits the stored zone rules.
 func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
@@ -172,6 +184,18 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBo
 				r.zones = slices.Insert(r.zones, i, rules)
 			}
 			r.zones[i] = rules
+		}
+		r.held = slices.Clone(r.held)
+		for _, q := range edited.Quarantines {
+			if !q.Waits() {
+				q.Author = almanac.Principal(ctx)
+			}
+			q.FirstAt, q.Since, q.AnsweredAt = stored(q.FirstAt), stored(q.Since), stored(q.AnsweredAt)
+			i, known := slices.BinarySearchFunc(r.held, q, byRelease)
+			if !known {
+				r.held = slices.Insert(r.held, i, q)
+			}
+			r.held[i] = q
 		}
 		r.marks = slices.DeleteFunc(slices.Clone(r.marks), func(m calendar.ZoneRules) bool {
 			return slices.ContainsFunc(changed, func(c almanac.ZoneRecord) bool { return c.Zone == m.Zone })

@@ -33,8 +33,8 @@
 -- A role with UPDATE or DELETE on a whole table may lock the table (LOCK in the manual), and so stop all other programs until its
 -- transaction ends. The worker may lock users, queue, history, keys, leases, zone_rules, zone_marks, unplanned, due_counts and
 -- due_changes, and the API users, queue and keys. An API may also mark a zone with a release that no program has. The database
--- follows the mark, and each program reports that its zone data is older, until almanac reconcile --trust runs. Give these two roles
--- to your own programs only. The relay and the reader cannot lock a table against a writer.
+-- follows the mark, unless its programs have WithQuarantine, and each program reports that its zone data is older, until almanac
+-- reconcile --trust runs. Give these two roles to your own programs only. The relay and the reader cannot lock a table against a writer.
 
 BEGIN;
 
@@ -96,7 +96,7 @@ BEGIN
     -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
     -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
-        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE quarantine', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
@@ -115,7 +115,7 @@ BEGIN
 
     -- The worker and the API. Planning reads the whole user, the zone rules and the quiet hours. Events in flight and ended events are
     -- read through the views, which act as the owner: a role without privileges on leases and history can neither claim nor settle.
-    GRANT SELECT ON users, series, queue, keys, unplanned, pruning, zone_rules, zone_marks, calendars, settings, due_counts, due_changes, audit,
+    GRANT SELECT ON users, series, queue, keys, unplanned, pruning, zone_rules, zone_marks, calendars, quarantine, settings, due_counts, due_changes, audit,
         pending_events, processing_events, ended_events, events TO almanac_worker, almanac_api;
     -- The API deletes users, and the sweep those who were deleted while something was in flight. Triggers that act as the owner delete
     -- all rows about the user, and update the series after an edit.
@@ -155,6 +155,9 @@ BEGIN
     -- Comparing rules locks the table, for which privileges on columns do not suffice. Marks are deleted when the zone was examined.
     GRANT INSERT, UPDATE ON zone_rules TO almanac_worker;
     GRANT INSERT, UPDATE (release, until, since, hashes, changed, releases) ON calendars TO almanac_worker;
+    -- A new release that would change many events waits for an operator, who answers as a worker that compares rules.
+    GRANT INSERT (name, calendar, release, changes, largest, first_local, first_utc, since, answered_at, accepted, author, reason),
+        UPDATE (release, changes, largest, first_local, first_utc, since, answered_at, accepted, author, reason) ON quarantine TO almanac_worker;
     GRANT DELETE ON zone_marks, unplanned TO almanac_worker;
     -- The sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT INSERT ON due_counts TO almanac_worker;
@@ -219,7 +222,9 @@ BEGIN
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (name, release, until, since, hashes, changed, releases) ON calendars TO almanac_reader;
-    -- The author of a pause is the only principal that a reader sees: a viewer of a pause must know whom to ask.
+    GRANT SELECT (name, calendar, release, changes, largest, first_local, first_utc, since, answered_at, accepted, author, reason) ON quarantine
+        TO almanac_reader;
+    -- The authors of pauses and of answers about releases are the only principals that a reader sees: a viewer must know whom to ask.
     GRANT SELECT (name, rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes TO almanac_reader;
     GRANT SELECT (lane, step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
         failures) ON lane_states TO almanac_reader;

@@ -105,7 +105,7 @@ func TestProcessesWithDifferentZoneDataFollowTheNewer(t *testing.T) {
 
 	got := reconcileIn(t, url, "2030b", beirutLateSummer)
 
-	require.Contains(t, got.Zones, almanac.ZoneReport{Zone: "Asia/Beirut", Version: "2030b", Checked: 2, Moved: 1, Smallest: time.Hour, Largest: time.Hour})
+	require.Contains(t, got.Zones, almanac.ZoneReport{Zone: "Asia/Beirut", Version: "2030b", Checked: 2, Moved: 1, Smallest: time.Hour, Largest: time.Hour, First: june.Wall, FirstAt: june.Due})
 	moved := stored(june)
 	open, err := store.Find(t.Context(), almanac.And{almanac.ForUser(skipped.UserID), almanac.InStatus(almanac.Pending)}, almanac.Page{})
 	require.NoError(t, err)

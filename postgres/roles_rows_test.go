@@ -287,6 +287,7 @@ func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 		"due_changes.quarter": copied, "due_counts.quarter": copied,
 		"due_changes.n": "its sum is a bigint", "due_counts.n": "a bigint that only workers write",
 		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied, "calendars.since": "a check bounds it",
+		"quarantine.changes": "a check bounds it", "quarantine.largest": copied,
 		"outbox_consumers.low": copied, "outbox_consumers.next_low": copied, "outbox_consumers.last": copied,
 	}
 	written := c.lines(t, `

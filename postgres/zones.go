@@ -28,7 +28,7 @@ func (s *Store) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error
 // clock, in one round trip.
 func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac.ZoneBook, err error) {
 	var batch pgx.Batch
-	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Calendars, s.statements.Now} {
+	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Calendars, s.statements.Quarantines, s.statements.Now} {
 		batch.Queue(sql)
 	}
 	results := db.SendBatch(ctx, &batch)
@@ -40,6 +40,9 @@ func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac
 		return book, err
 	}
 	if book.Calendars, err = next(results, pgx.CollectRows[calendar.DayRules], scanDayRules); err != nil {
+		return book, err
+	}
+	if book.Quarantines, err = next(results, pgx.CollectRows[almanac.Quarantine], scanQuarantine); err != nil {
 		return book, err
 	}
 	book.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
@@ -63,6 +66,11 @@ func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (
 		}
 		for _, rules := range edited.Calendars {
 			if _, err := tx.Exec(ctx, s.statements.PutCalendar, dayRulesArgs(rules)); err != nil {
+				return err
+			}
+		}
+		for _, q := range edited.Quarantines {
+			if _, err := tx.Exec(ctx, s.statements.PutQuarantine, quarantineArgs(q)); err != nil {
 				return err
 			}
 		}
@@ -143,6 +151,31 @@ func scanDayRules(row pgx.CollectableRow) (r calendar.DayRules, err error) {
 	err = row.Scan(&r.Name, &r.Release, &until, &r.Since, &r.Hashes, &r.Changed, &r.Releases)
 	r.Until = calendar.Date{Year: until.Year(), Month: until.Month(), Day: until.Day()}
 	return r, err
+}
+
+func quarantineArgs(q almanac.Quarantine) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"name": q.Name, "calendar": q.Calendar, "release": q.Release, "changes": int64(q.Events), "largest": q.Largest.Microseconds(),
+		"first_local": localOrNull(q.First), "first_utc": timeOrNull(q.FirstAt), "since": q.Since, "answered_at": timeOrNull(q.AnsweredAt),
+		"accepted": q.Accepted, "reason": q.Reason,
+	}
+}
+
+func scanQuarantine(row pgx.CollectableRow) (q almanac.Quarantine, err error) {
+	var largest int64
+	var local, first, answered *time.Time
+	err = row.Scan(&q.Name, &q.Calendar, &q.Release, &q.Events, &largest, &local, &first, &q.Since, &answered, &q.Accepted, &q.Author, &q.Reason)
+	q.Largest, q.Since = time.Duration(largest)*time.Microsecond, q.Since.UTC()
+	if local != nil {
+		q.First = calendar.WallTimeOf(*local)
+	}
+	if first != nil {
+		q.FirstAt = first.UTC()
+	}
+	if answered != nil {
+		q.AnsweredAt = answered.UTC()
+	}
+	return q, err
 }
 
 // Consulted returns what pending events of a type have consulted, if it has a calendar in an earlier release

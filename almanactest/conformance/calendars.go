@@ -144,3 +144,46 @@ func (k *kit) consulted(want ...calendar.Consulted) {
 	got := must(k.r.Consulted(k.Context(), almanac.TypeBirthday, map[string]string{"DE": "9", "AT": "9"}))(k)
 	k.same("consulted", append([]calendar.Consulted{}, got...), append([]calendar.Consulted{}, want...))
 }
+
+// quarantineCases check the releases that wait for an operator.
+var quarantineCases = cases{
+	"Quarantines/are stored beside the rules": func(k *kit) {
+		at := k.now.Add(time.Hour).Truncate(time.Microsecond)
+		zone := almanac.Quarantine{
+			Name: "Asia/Tokyo", Release: "2026c", Events: 5_000_000_000, Largest: -time.Hour,
+			First: calendar.WallTimeOf(at.Truncate(time.Second)), FirstAt: at.Add(time.Hour), Since: at,
+		}
+		land := almanac.Quarantine{Name: "Asia/Tokyo", Calendar: true, Release: "2026-11-02", Events: 1, Since: at}
+		other := almanac.Quarantine{Name: "Africa/Cairo", Release: "2026c", Largest: time.Hour, Since: at}
+		put := func(list ...almanac.Quarantine) {
+			k.Helper()
+			k.ok(k.r.EditZoneRules(almanac.WithPrincipal(k.Context(), "grace"), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+				return almanac.ZoneBook{Quarantines: list}, nil
+			}))
+		}
+		stored := func() []almanac.Quarantine { return must(k.r.ZoneRules(k.Context()))(k).Quarantines }
+		put(land, zone, other)
+		k.same("stored", stored(), []almanac.Quarantine{other, zone, land})
+		zone.AnsweredAt, zone.Accepted, zone.Reason = at.Add(time.Minute), true, "it is law"
+		put(zone)
+		zone.Author = "grace"
+		k.same("answered", stored(), []almanac.Quarantine{other, zone, land})
+		again := almanac.Quarantine{Name: zone.Name, Release: "2026d", Events: 2, Largest: time.Minute, Since: at.Add(time.Hour)}
+		put(again)
+		k.same("asked again", stored(), []almanac.Quarantine{other, again, land})
+	},
+	"Quarantines/are seen by the edit, and stored all or none": func(k *kit) {
+		one := almanac.Quarantine{Name: "LAND", Calendar: true, Release: "2026-11-02", Events: 1, Since: k.now.Truncate(time.Microsecond)}
+		utc := almanac.ZoneRecord{ZoneRules: other}
+		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+			return almanac.ZoneBook{Rules: []almanac.ZoneRecord{utc}, Quarantines: []almanac.Quarantine{one}}, nil
+		}))
+		k.is(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) (almanac.ZoneBook, error) {
+			k.same("seen", book.Quarantines, []almanac.Quarantine{one})
+			return almanac.ZoneBook{Quarantines: []almanac.Quarantine{{Name: "UTC", Since: k.now}}}, errRefused
+		}), errRefused)
+		book := must(k.r.ZoneRules(k.Context()))(k)
+		k.same("stay", book.Quarantines, []almanac.Quarantine{one})
+		k.same("rules", book.Rules, []almanac.ZoneRecord{utc})
+	},
+}

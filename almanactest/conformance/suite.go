@@ -54,6 +54,7 @@ func chapters() []cases {
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 		whyEventCases, whyRuleCases,
+		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 	}
 }
 

@@ -144,7 +144,7 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 		d, _ := examined(t, "--database-url", asRole)
 		return d.about("role")
 	}
-	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.calendars, almanac.lanes TO "+name)
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.calendars, almanac.quarantine, almanac.lanes TO "+name)
 	require.Equal(t, []string{"error: " + name + " may do nothing with the tables"}, role())
 
 	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)
@@ -154,10 +154,10 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 		"; GRANT SELECT ON almanac.pruning, almanac.settings, almanac.lane_states TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
 	require.Equal(t, []string{
 		"ok: " + name + " may keep users, look at events",
-		"warning: " + name + " may not run a scheduler: it lacks INSERT on calendars, UPDATE on calendars, EXECUTE on claim_lanes, SELECT on lane_clock, UPDATE on lane_clock, EXECUTE on lane_room, UPDATE on lane_states, UPDATE on pruning, INSERT on settings, UPDATE on settings, EXECUTE on step_lane, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+		"warning: " + name + " may not run a scheduler: it lacks INSERT on calendars, UPDATE on calendars, EXECUTE on claim_lanes, SELECT on lane_clock, UPDATE on lane_clock, EXECUTE on lane_room, UPDATE on lane_states, UPDATE on pruning, INSERT on quarantine, UPDATE on quarantine, INSERT on settings, UPDATE on settings, EXECUTE on step_lane, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
 	}, role())
 
-	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.calendars, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning, almanac.lane_states TO "+name+"; GRANT SELECT, UPDATE ON almanac.lane_clock TO "+name+
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.calendars, almanac.quarantine, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning, almanac.lane_states TO "+name+"; GRANT SELECT, UPDATE ON almanac.lane_clock TO "+name+
 		"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA almanac TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep users, look at events"}, role())
 

@@ -5,7 +5,7 @@ WITH needs (part, relations, privileges, mark) AS (
     VALUES
         ('worker', 'leases', 'SELECT INSERT UPDATE DELETE', 'INSERT'),
         ('worker', 'queue history keys unplanned', 'SELECT INSERT UPDATE DELETE', NULL),
-        ('worker', 'series zone_rules calendars settings', 'SELECT INSERT UPDATE', NULL),
+        ('worker', 'series zone_rules calendars quarantine settings', 'SELECT INSERT UPDATE', NULL),
         ('worker', 'users', 'SELECT UPDATE DELETE', NULL),
         ('worker', 'zone_marks', 'SELECT INSERT DELETE', NULL),
         ('worker', 'pruning', 'SELECT UPDATE', NULL),
@@ -17,7 +17,7 @@ WITH needs (part, relations, privileges, mark) AS (
         ('api', 'series unplanned', 'SELECT INSERT UPDATE', NULL),
         ('api', 'zone_marks', 'SELECT INSERT', NULL),
         ('api', 'history', 'INSERT', NULL),
-        ('api', 'pruning leases events zone_rules calendars settings', 'SELECT', NULL),
+        ('api', 'pruning leases events zone_rules calendars quarantine settings', 'SELECT', NULL),
         ('relay', 'outbox', 'SELECT DELETE', 'DELETE'),
         ('relay', 'outbox_consumers', 'SELECT INSERT UPDATE DELETE', NULL),
         ('reader', 'events', 'SELECT', 'SELECT'),

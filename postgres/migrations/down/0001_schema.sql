@@ -4,6 +4,7 @@
 -- Loses series
 -- Loses history
 -- Loses keys
+-- Loses quarantine
 -- Loses lanes
 -- Loses unplanned
 -- Loses audit
@@ -11,7 +12,7 @@
 -- Loses outbox_consumers
 DROP VIEW :"schema".events, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events;
 DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
-    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".lanes,
+    :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".audit,
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
