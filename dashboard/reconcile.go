@@ -31,6 +31,29 @@ type reconcileData struct {
 	Outdated         []string
 	Older            []string // the calendars of which the database follows a newer release
 	Stopped          string   // why not everything was moved and stored; "" if all was
+	heldReleases
+}
+
+// heldReleases are the releases that wait for an operator, and those that have waited.
+type heldReleases struct{ Waiting, Answered []almanac.Quarantine }
+
+func heldOf(book almanac.ZoneBook) (held heldReleases) {
+	for _, q := range book.Quarantines {
+		if q.Waits() {
+			held.Waiting = append(held.Waiting, q)
+		} else {
+			held.Answered = append(held.Answered, q)
+		}
+	}
+	return held
+}
+
+// MoveText says how far an event would move at most.
+func (heldReleases) MoveText(q almanac.Quarantine) string {
+	if q.Largest == 0 {
+		return "none"
+	}
+	return moveText(q.Largest)
 }
 
 // reconcileRow is the report of a zone.
@@ -73,7 +96,11 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 			return answer{}, err
 		}
 		confirmed := r.PostForm.Get("confirm") == "yes"
-		result, err := d.scheduler.Reconcile(r.Context(), almanac.ReconcileOptions{DryRun: !confirmed})
+		reason := strings.TrimSpace(r.PostForm.Get("reason"))
+		if problem := reasonProblem(reason); problem != "" {
+			return answer{}, refused(http.StatusBadRequest, "The reason "+problem+".")
+		}
+		result, err := d.scheduler.Reconcile(r.Context(), almanac.ReconcileOptions{DryRun: !confirmed, Reason: reason})
 		if confirmed {
 			r.logChange(Reconcile, slog.Int("moved", result.Moved()), slog.Int("zones", len(result.Zones)), slog.Bool("complete", err == nil))
 		}
@@ -87,6 +114,11 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 		data.Asked, data.Done = true, confirmed
 		data.add(result)
 	}
+	book, err := d.reader.ZoneRules(r.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	data.heldReleases = heldOf(book)
 	return answer{title: "Reconcile zones and calendars", template: "reconcile", data: data}, nil
 }
 

@@ -280,3 +280,30 @@ func TestReconcilingSaysWhenTimeIsUp(t *testing.T) {
 	require.Contains(t, body, "Events that were moved keep their new instants.")
 	require.Contains(t, log.String(), "complete=false")
 }
+
+func TestReleasesThatWaitAreShown(t *testing.T) {
+	t.Parallel()
+	h, reader := zonesHost(t)
+	misplaced(t, h)
+	at := time.Date(2027, 1, 14, 7, 0, 0, 0, time.UTC)
+	one := almanac.Quarantine{Name: "Europe/London", Release: "2000a", Events: 4711, Largest: time.Hour, First: calendar.WallTimeOf(at), FirstAt: at, Since: at}
+	require.NoError(t, reader.EditZoneRules(t.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+		return almanac.ZoneBook{Quarantines: []almanac.Quarantine{one}}, nil
+	}))
+	status, body := h.get(t, "/zones/reconcile")
+	require.Equal(t, http.StatusOK, status)
+	requireSound(t, "/zones/reconcile", body)
+	for _, text := range []string{"Releases that wait for an answer", "2000a", "4,711", "1 h later", "2027-01-14T07:00:00"} {
+		require.Contains(t, body, text)
+	}
+	_, body = h.post(t, "/zones/reconcile", nil)
+	require.Contains(t, body, `name="reason"`)
+	status, _ = h.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}, "reason": {strings.Repeat("x", 1001)}})
+	require.Equal(t, http.StatusBadRequest, status)
+	status, body = h.post(t, "/zones/reconcile", url.Values{"confirm": {"yes"}, "reason": {"it is law"}})
+	require.Equal(t, http.StatusOK, status)
+	requireSound(t, "/zones/reconcile", body)
+	require.NotContains(t, body, "Releases that wait for an answer")
+	require.Contains(t, body, "Releases that have waited")
+	require.Contains(t, body, "it is law")
+}

@@ -30,6 +30,7 @@ type zonesData struct {
 	First, All int // the rows of this page begin after First of All
 	InDoubt    int // zones of which the rules are in doubt
 	May        bool
+	Waiting    []almanac.Quarantine
 }
 
 // zoneSearch is what a viewer looks for.
@@ -193,6 +194,7 @@ func releaseHere(now time.Time) string {
 // find selects the rows of the page. Only these are looked at closely.
 func (z *zonesData) find(s snapshot, now time.Time) {
 	book := bookOf(s.Book)
+	z.Waiting = heldOf(s.Book).Waiting
 	counts := make(map[string]ops.ZoneCount, len(s.Stats.Zones))
 	doubtful := make(map[string]bool)
 	for _, zone := range s.Stats.Zones {
