@@ -108,5 +108,5 @@
 // [ClaimRepository], [MaintenanceRepository] and [Timekeeper]. Their arguments and results are [Roster],
 // [Edit], [UserSeries], [UsedKeys] of [UsedKey], [CreateUserResult], [AddEventsResult], [ClaimRequest],
 // [ClaimResult], [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page]
-// with [Order] and [Cursor], [UserFilter], [List], [ZoneBook] of [ZoneRecord], and [Setting].
+// with [Order] and [Cursor], [UserFilter], [List], [ZoneBook] of [ZoneRecord] and [Quarantine], and [Setting].
 package almanac
