@@ -17,7 +17,6 @@ import (
 
 // reconcileData is what the page of reconciling shows.
 type reconcileData struct {
-	May   bool
 	Asked bool // whether there is a result
 	Done  bool // whether the changes are stored
 	Rows  []reconcileRow
@@ -35,7 +34,10 @@ type reconcileData struct {
 }
 
 // heldReleases are the releases that wait for an operator, and those that have waited.
-type heldReleases struct{ Waiting, Answered []almanac.Quarantine }
+type heldReleases struct {
+	May               bool // whether the viewer may answer
+	Waiting, Answered []almanac.Quarantine
+}
 
 func heldOf(book almanac.ZoneBook) (held heldReleases) {
 	for _, q := range book.Quarantines {
@@ -118,7 +120,8 @@ func (d *dashboard) reconcilePage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data.heldReleases = heldOf(book)
+	held := heldOf(book)
+	data.Waiting, data.Answered = held.Waiting, held.Answered
 	return answer{title: "Reconcile zones and calendars", template: "reconcile", data: data}, nil
 }
 
