@@ -251,3 +251,40 @@ func TestReconcilingFails(t *testing.T) {
 		})
 	}
 }
+
+// A release that waits is listed, until a run accepts or refuses it.
+func TestReleasesThatWaitAreListedAndAnswered(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args     []string
+		accepted bool
+	}{
+		"accepted": {[]string{"--reason", "it is law"}, true},
+		"refused":  {[]string{"--trust", "--reason", "it is law"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := born(t, calendar.Policies{}, "1992-01-15", "1992-07-15")
+			at := time.Date(2027, 1, 14, 21, 45, 0, 0, time.UTC)
+			require.NoError(t, r.store.EditZoneRules(t.Context(), func(almanac.ZoneBook) (almanac.ZoneBook, error) {
+				return almanac.ZoneBook{Quarantines: []almanac.Quarantine{{
+					Name: beirut, Release: "2026b", Events: 2, Largest: -time.Hour, First: calendar.WallTimeOf(at.Add(150 * time.Minute)), FirstAt: at, Since: at.AddDate(0, 0, -3),
+				}}}, nil
+			}))
+			waits := "waits for an operator since 2027-01-11T21:45:00Z: Asia/Beirut, release 2026b; 2 events, by up to -1h; the first wrong start would be at 2027-01-15T00:15:00, 2027-01-14T21:45:00Z\n"
+			require.Contains(t, r.reconcile("--zoneinfo", r.dirA), waits)
+			require.Contains(t, r.reconcile("--zoneinfo", r.dirB, "--dry-run"), waits)
+			require.Contains(t, r.reconcile("--zoneinfo", r.dirB, "--dry-run", "--json"), `"firstAt": "2027-01-14T21:45:00Z"`)
+			with := r.dirA
+			if tt.accepted {
+				with = r.dirB
+			}
+			require.NotContains(t, r.reconcile(append(tt.args, "--zoneinfo", with)...), "waits")
+			book, err := r.store.ZoneRules(t.Context())
+			require.NoError(t, err)
+			q := book.Quarantines[0]
+			require.Equal(t, []any{tt.accepted, "it is law", false}, []any{q.Accepted, q.Reason, q.Waits()})
+			require.NotEmpty(t, q.Author)
+		})
+	}
+}

@@ -143,6 +143,7 @@ type reconcile struct {
 	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
 	DryRun   bool   `help:"Change nothing; show what would move, even if the rules are not newer."`
 	Trust    bool   `help:"Use the rules even if they are not known to be newer than the rules that the database follows."`
+	Reason   string `help:"The reason, stored with the releases that this accepts or refuses." placeholder:"TEXT"`
 	JSON     bool   `help:"Write JSON." name:"json"`
 }
 
@@ -169,12 +170,15 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	report := reportOf(result, c.DryRun)
+	book, errBook := store.ZoneRules(ctx)
+	report.wait(book)
+	err = cmp.Or(err, errBook)
 	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env.out) }))
 }
 
 func (c *reconcile) parse(env *environment) (almanac.ReconcileOptions, error) {
 	data, errData := openData(c.Zoneinfo)
-	return almanac.ReconcileOptions{Data: data, DryRun: c.DryRun, Trust: c.Trust},
+	return almanac.ReconcileOptions{Data: data, DryRun: c.DryRun, Trust: c.Trust, Reason: c.Reason},
 		misused(c.tables.validate(env), errData)
 }
 
@@ -187,6 +191,28 @@ type reconciliation struct {
 	// Those of the handlers of this program; a command without handlers has none.
 	Calendars         []calendarReport `json:"calendars,omitempty"`
 	OutdatedCalendars []string         `json:"outdatedCalendars,omitempty"`
+	Waiting           []heldRelease    `json:"waiting,omitempty"` // releases that wait for an operator
+}
+
+// heldRelease is a release that waits for an operator.
+type heldRelease struct {
+	Name     string    `json:"name"` // the zone or the calendar
+	Calendar bool      `json:"calendar"`
+	Release  string    `json:"release"`
+	Events   int       `json:"events"` // which it would change
+	Largest  int64     `json:"largestSeconds"`
+	First    string    `json:"first"`   // when the first of them starts at a wrong time if the release is right, by clocks there
+	FirstAt  time.Time `json:"firstAt"` // UTC
+	Since    time.Time `json:"since"`   // UTC
+}
+
+// wait adds the releases that still wait.
+func (r *reconciliation) wait(book almanac.ZoneBook) {
+	for _, q := range book.Quarantines {
+		if q.Waits() {
+			r.Waiting = append(r.Waiting, heldRelease{q.Name, q.Calendar, q.Release, q.Events, int64(q.Largest / time.Second), q.First.String(), q.FirstAt, q.Since})
+		}
+	}
 }
 
 type calendarReport struct {
@@ -248,6 +274,10 @@ func (r reconciliation) write(out io.Writer) error {
 	}
 	if len(r.OutdatedCalendars) > 0 {
 		fmt.Fprintf(table, "older than the release that the database follows: %s\n", strings.Join(r.OutdatedCalendars, ", "))
+	}
+	for _, q := range r.Waiting {
+		fmt.Fprintf(table, "waits for an operator since %s: %s, release %s; %s, by up to %s; the first wrong start would be at %s, %s\n",
+			q.Since.Format(time.RFC3339), q.Name, q.Release, counted(q.Events, "event"), moveText(q.Largest), q.First, q.FirstAt.Format(time.RFC3339))
 	}
 	verb := "moved"
 	if r.DryRun {
