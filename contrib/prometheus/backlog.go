@@ -45,6 +45,9 @@ type Store interface {
 	// LaneLoads returns the lanes that have limits, or whose receiver fails, with what waits for them.
 	LaneLoads(ctx context.Context) ([]ops.LaneLoad, error)
 
+	// ZoneRules returns the rules that stored events follow, and the releases that wait for an operator.
+	ZoneRules(ctx context.Context) (almanac.ZoneBook, error)
+
 	almanac.Timekeeper
 }
 
@@ -149,6 +152,7 @@ func (b *Backlog) readings() []reading {
 			}
 			return metrics, err
 		}},
+		b.quarantine(),
 		single("backlog", describe("almanac_backlog_events",
 			"Events that are available and not claimed."), b.count),
 	}

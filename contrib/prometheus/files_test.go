@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -43,7 +44,10 @@ func everything(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
-	registry.MustRegister(events, almanacprom.NewHealth(new(condition)), backlogOf(t, &store{loads: []ops.LaneLoad{{Lane: almanac.Lane{Name: "BIRTHDAY", Rate: 50, Burst: 2}}}}))
+	registry.MustRegister(events, almanacprom.NewHealth(new(condition)), backlogOf(t, &store{
+		loads: []ops.LaneLoad{{Lane: almanac.Lane{Name: "BIRTHDAY", Rate: 50, Burst: 2}}},
+		book:  almanac.ZoneBook{Quarantines: []almanac.Quarantine{{Name: "Africa/Cairo", Release: "2026c", Events: 7, FirstAt: time.Unix(1, 0)}}},
+	}))
 	return registry
 }
 
@@ -104,7 +108,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).checkAlerts(t, file, 22)
+	known(t).checkAlerts(t, file, 24)
 	file.checkLimits(t)
 }
 
