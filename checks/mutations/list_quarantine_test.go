@@ -1,0 +1,47 @@
+package mutations_test
+
+// quarantined are safeguards of releases that wait for an operator.
+var quarantined = []mutation{
+	{
+		promise: "also in those that start later and those without the option", in: "docs/clocks.md",
+		file: "repository.go",
+		old:  "return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)", new: "return q.Waits() && q.key() == k && release == \"\"",
+		test: ". TestZoneRulesWaitForAnOperator",
+	},
+	{
+		promise: "or any by more than 90 minutes, waits for an operator", in: "docs/clocks.md",
+		file: "timezone_view.go",
+		old:  "all > q.limits.events || largest > q.limits.shift", new: "all > q.limits.events",
+		test: ". TestZoneRulesWaitForAnOperator",
+	},
+	{
+		promise: "Rules within the limits are followed at once", in: "docs/clocks.md",
+		file: "timezone_view.go",
+		old:  "all > q.limits.events || largest > q.limits.shift", new: "all >= q.limits.events || largest > q.limits.shift",
+		test: ". TestZoneRulesWithinTheLimitsDoNotWait",
+	},
+	{
+		promise: "until a running program with the earlier ones examines it", in: "docs/clocks.md",
+		file: "timezone.go",
+		old:  "return s.quarantine == nil && !book.waits(releaseKey{name: mark.Zone}, mark.Version)", new: "return true",
+		test: ". TestAnOperatorRefusesARelease",
+	},
+	{
+		promise: "`Run` logs each hour what waits.", in: "docs/clocks.md",
+		file: "run_maintenance.go",
+		old:  "isComparable(mark) && !f.holdsZone(book, mark.Zone)", new: "isComparable(mark)",
+		test: ". TestAReleaseThatWaitsIsComparedOnceAnHour",
+	},
+	{
+		promise: "A later release is counted anew.", in: "docs/clocks.md",
+		file: "repository.go",
+		old:  "return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)", new: "return q.Waits() && q.key() == k",
+		test: ". TestAReleaseOfACalendarWaitsForAnOperator",
+	},
+	{
+		promise: "pending events keep their times, also when their user is edited", in: days,
+		file: "timezone_days.go",
+		old:  "p.zones.held[name] && mine.Release != release", new: "false",
+		test: ". TestAReleaseOfACalendarWaitsForAnOperator",
+	},
+}
