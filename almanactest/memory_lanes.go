@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/ops"
 )
 
 // lane is a lane with limits.
@@ -292,42 +291,4 @@ func (r *Repository) Lanes(ctx context.Context) (lanes []almanac.Lane, err error
 		return nil
 	})
 	return lanes, err
-}
-
-// LaneLoads returns the lanes that have limits or a weight, or whose receiver fails, with what waits for them.
-func (r *Repository) LaneLoads(ctx context.Context) (loads []ops.LaneLoad, err error) {
-	err = r.read(ctx, func(now time.Time) error {
-		names := slices.AppendSeq(slices.Collect(maps.Keys(r.limits)), maps.Keys(r.breakers))
-		slices.Sort(names)
-		for _, name := range slices.Compact(names) {
-			l, limited := r.limits[name]
-			load := ops.LaneLoad{Lane: l.Lane, Breaker: r.breakers[name]}
-			if load.Breaker.Answers = nil; !limited && load.Breaker.Allowed == 0 {
-				continue
-			}
-			load.Name = name
-			_, load.Started = l.lastHour(now)
-			for _, e := range r.events {
-				if slices.Contains(lanesOf(e), name) && e.Status == almanac.Pending && !e.AvailableAt.After(now) {
-					load.Waiting.N++
-					if load.Oldest.IsZero() || e.AvailableAt.Before(load.Oldest) {
-						load.Oldest = e.AvailableAt
-					}
-				}
-			}
-			if l.Places > 0 {
-				load.InFlight = r.inFlight(name, time.Time{})
-			} else if load.Breaker.Allowed > 0 {
-				load.InFlight = r.inFlight(name, load.Breaker.OpenedAt)
-			}
-			if l.Rate > 0 {
-				if ready := l.full.Add(-l.tokens(float64(l.Burst - 1))); ready.After(now) {
-					load.ReadyAt = ready
-				}
-			}
-			loads = append(loads, load)
-		}
-		return nil
-	})
-	return loads, err
 }

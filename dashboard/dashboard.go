@@ -202,6 +202,10 @@ func (t throttled) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
 	return bounded(ctx, t, t.Reader.LaneLoads)
 }
 
+func (t throttled) LaneWait(ctx context.Context, e almanac.Event) (ops.LaneWait, error) {
+	return bounded(ctx, t, func(ctx context.Context) (ops.LaneWait, error) { return t.Reader.LaneWait(ctx, e) })
+}
+
 func (t throttled) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
 	return bounded(ctx, t, func(ctx context.Context) ([]ops.Lease, error) { return t.Reader.Leases(ctx, limit) })
 }

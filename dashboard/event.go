@@ -22,6 +22,7 @@ type eventData struct {
 	Why      eventInstant
 	Words    eventWords
 	Lease    *ops.Lease // that holds the event, if the numbers have it
+	Wait     *laneWait  // if the event waits for a lane
 	Around   eventSeries
 	Looked   string // which calendars decided on the day
 	Forms    []eventForm
@@ -93,7 +94,7 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	if data.Forms, err = formsFor(r, e, now); err != nil {
 		return answer{}, err
 	}
-	data.Lease = d.leaseOf(r, e)
+	data.Lease, data.Wait = d.leaseOf(r, e), d.waitOf(r, e)
 	data.Trail = d.trailOf(r, id, data.Words.Shown)
 	return answer{title: e.Type + " " + short(e.ID), template: "event", data: data, notice: noticeOf(r.URL.Query().Get("done"), e, now)}, nil
 }

@@ -1,15 +1,16 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -21,6 +22,7 @@ import (
 type lanesData struct {
 	Errors []string
 	Lanes  []laneRow
+	Idle   int  // how many lanes are not shown, because there are many
 	May    bool // whether the viewer may limit lanes
 	Form   laneForm
 }
@@ -28,8 +30,19 @@ type lanesData struct {
 // laneRow is a lane with limits.
 type laneRow struct {
 	ops.LaneLoad
-	End    time.Time // when the last waiting event starts; zero without a rate, and if none waits
-	Paused bool
+	End   estimate // when the last waiting event starts
+	Waits bool     // whether an event waits
+}
+
+// estimate is an estimate as pages show it.
+type estimate struct{ ops.LaneEstimate }
+
+// Word comes before the time.
+func (e estimate) Word() string {
+	if e.Kind == ops.AtLeast {
+		return "not before"
+	}
+	return "about"
 }
 
 // Tokens says how often events of the lane may start, or returns "".
@@ -42,6 +55,14 @@ func (r laneRow) Tokens() string {
 		limits = append(limits, number(r.Daily)+" a day")
 	}
 	return strings.Join(limits, ", ")
+}
+
+// Used says how many events have started today, if the number is limited.
+func (r laneRow) Used() string {
+	if r.Daily == 0 {
+		return ""
+	}
+	return number(r.Today) + " today"
 }
 
 // LastHour is how many events have started in the last hour.
@@ -131,12 +152,29 @@ func (d *dashboard) lanesPage(r *request) (answer, error) {
 	return a, err
 }
 
+// lanesShown is how many lanes the page shows.
+const lanesShown = 500
+
+// busiest returns the lanes that the page shows, in alphabetical order. If there are too many, those are left out for which least waits.
+func busiest(loads []ops.LaneLoad) []ops.LaneLoad {
+	if len(loads) <= lanesShown {
+		return loads
+	}
+	rank := func(l ops.LaneLoad) int64 {
+		if l.Breaker.Allowed > 0 || l.Pause.Lane != "" || !strings.Contains(l.Name, "/") {
+			return math.MaxInt64
+		}
+		return l.Waiting.N
+	}
+	shown := slices.Clone(loads)
+	slices.SortStableFunc(shown, func(a, b ops.LaneLoad) int { return cmp.Compare(rank(b), rank(a)) })
+	shown = shown[:lanesShown]
+	slices.SortFunc(shown, func(a, b ops.LaneLoad) int { return cmp.Compare(a.Name, b.Name) })
+	return shown
+}
+
 func (d *dashboard) lanesAnswer(r *request, form laneForm, bad []string) (answer, error) {
 	loads, _, err := d.lanes.get(r.Context(), d.now, streamPace, d.reader.LaneLoads)
-	if err != nil {
-		return answer{}, err
-	}
-	paused, err := d.paused(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -144,9 +182,11 @@ func (d *dashboard) lanesAnswer(r *request, form laneForm, bad []string) (answer
 	if err != nil {
 		return answer{}, err
 	}
-	data := lanesData{Errors: bad, Form: form}
-	for _, l := range loads {
-		data.Lanes = append(data.Lanes, laneRow{l, l.Ends(now), pausesData{Paused: paused}.paused(l.Name)})
+	shown := busiest(loads)
+	data := lanesData{Errors: bad, Form: form, Idle: len(loads) - len(shown)}
+	for _, l := range shown {
+		end, waits := ops.LaneEnds(l, ops.LaneIn(loads, l.Name), now)
+		data.Lanes = append(data.Lanes, laneRow{l, estimate{end}, waits})
 	}
 	data.May, err = r.mayDo(PauseTypes, uuid.Nil)
 	return answer{title: "Lanes", template: "lanes", live: "lanes", data: data}, err

@@ -27,9 +27,14 @@ type Statistics interface {
 	// many events these are. DueCounts changes nothing and locks nothing.
 	DueCounts(ctx context.Context, r DueCountsRequest) (DueCountsResult, error)
 
-	// LaneLoads returns the lanes that have limits or a weight, or whose receiver fails, with what waits for them, in alphabetical order.
-	// LaneLoads changes nothing and locks nothing.
+	// LaneLoads returns the lanes that have limits or a weight, are paused, or whose receiver fails, with what waits for them, in
+	// alphabetical order. The cost is bounded, however many lanes there are and however much waits. LaneLoads changes nothing and locks nothing.
 	LaneLoads(ctx context.Context) ([]LaneLoad, error)
+
+	// LaneWait returns what a PENDING event that is available waits for: its lane, and the lane that contains it. It is the
+	// zero LaneWait for any other event. The event is as stored, and need not be stored any more. LaneWait changes nothing
+	// and locks nothing.
+	LaneWait(ctx context.Context, e almanac.Event) (LaneWait, error)
 
 	// Leases returns up to limit leases, oldest claim first, then by token. The limit is
 	// 1 to 1,000. Zero means 1,000. Any other limit is a [*almanac.ValidationError]. Leases
@@ -162,39 +167,6 @@ type DueCountsRequest struct {
 type DueCountsResult struct {
 	At       time.Time      // the repository's clock, UTC
 	Quarters []QuarterCount // in order; quarter hours without events are left out
-}
-
-// LaneLoad is a lane that has limits or a weight, or whose receiver fails, with what waits for it. The lane may be paused. Events that wait for a
-// lane are not overdue.
-type LaneLoad struct {
-	almanac.Lane
-	// Waiting is the number of PENDING events of the lane that are available, counted up to 10,000.
-	Waiting Count
-	// Oldest is since when the first of them has been available, UTC. Zero means that none waits.
-	Oldest time.Time
-	// InFlight is the number of events that have places of the lane. It is zero without a limit of places.
-	InFlight int
-	// ReadyAt is when the lane has a token, UTC, if that is after the repository's time. Zero means that it
-	// has one, or no rate.
-	ReadyAt time.Time
-	// Breaker is that of the lane, without its answers. It is zero unless the receiver fails.
-	Breaker almanac.Breaker
-	// Started is how many events have started in each five minutes of the last hour: first in the present ones, which
-	// began at a multiple of five minutes since 1970, then in those before. It is counted for lanes with limits.
-	Started [12]int
-}
-
-// Ends estimates when the last of the waiting events starts, from the lane's rate alone. The estimate is too
-// early if Waiting was counted up to its limit, if all places are taken, or if the lane is paused. now is the
-// repository's time. Ends returns the zero time without a rate, and without waiting events.
-func (l LaneLoad) Ends(now time.Time) time.Time {
-	if l.Rate == 0 || l.Waiting.N == 0 {
-		return time.Time{}
-	}
-	if l.ReadyAt.After(now) {
-		now = l.ReadyAt
-	}
-	return now.Add(time.Duration(min(float64(l.Waiting.N-1)/l.Rate, 1e9)) * time.Second)
 }
 
 // Lease describes the lease of a claim.

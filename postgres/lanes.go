@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/ops"
 )
 
 // PutLane stores the limits of a lane, and notifies other processes unless the store has [PollOnly]. It waits
@@ -150,36 +149,4 @@ func breakerArgs(lane string, step *int64, b almanac.Breaker) pgx.StrictNamedArg
 		args["answers_fail"] = column(b.Answers, func(a almanac.Answer) bool { return a.Failed })
 	}
 	return args
-}
-
-// laneWaiting is how many events of a lane LaneLoads counts.
-const laneWaiting = 10_000
-
-// LaneLoads returns the lanes that have limits or a weight, or whose receiver fails, with what waits for them.
-func (s *Store) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
-	var loads []ops.LaneLoad
-	err := s.do(ctx, "find what waits for lanes", func(ctx context.Context, db DB) (err error) {
-		loads, err = all(ctx, db, s.statements.LaneLoads, pgx.StrictNamedArgs{"limit": laneWaiting + 1}, func(row pgx.CollectableRow) (l ops.LaneLoad, err error) {
-			var oldest, ready, retry, opened *time.Time
-			var allowed, failures *int
-			var started []int
-			err = row.Scan(&l.Name, &l.Rate, &l.Burst, &l.Places, &l.Daily, &l.Weight, &l.Waiting.N, &oldest, &l.InFlight, &ready, &allowed, &retry, &opened, &failures, &started)
-			copy(l.Started[:], started)
-			if allowed != nil {
-				l.Breaker = almanac.Breaker{Allowed: *allowed, RetryAt: retry.UTC(), OpenedAt: opened.UTC(), Failures: *failures}
-			}
-			if oldest != nil {
-				l.Oldest = oldest.UTC()
-			}
-			if ready != nil {
-				l.ReadyAt = ready.UTC()
-			}
-			if l.Waiting.N > laneWaiting {
-				l.Waiting = ops.Count{N: laneWaiting, Kind: ops.AtLeast}
-			}
-			return l, err
-		})
-		return err
-	})
-	return loads, err
 }

@@ -18,7 +18,7 @@ var workOf = map[string]string{
 		TryAlone VisitAgain`,
 	"api operator":           "HideUser InsertUsers UpdateUser",
 	"operator":               "Pause PutLane RemoveLane RequeueEvents Resume",
-	"worker operator reader": "LaneLoads Lanes ListLeases Paused Until",
+	"worker operator reader": "LaneBefore LaneLoads Lanes ListLeases Paused Until",
 	"worker api operator reader": `Calendars Consulted DueCounts Missed Quarantines Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
 		StatsZones StatsZonesSampled ZoneMarks ZoneRules`,
 	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",

@@ -23,7 +23,7 @@ type statements struct {
 	HiddenUsers, HideUser, HoldKeys,
 	InFlight, Incomplete, InsertEmptyLeases, InsertEvents, InsertFirstEvents, InsertLease, InsertUsers,
 	KeepLeases,
-	LaneLoads, Lanes, Leases, ListLeases, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockSeries, LockUser,
+	LaneBefore, LaneLoads, Lanes, Leases, ListLeases, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockSeries, LockUser,
 	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LostEvents,
 	MarkZones, Missed, MissingVisits, MoveConsumer, MoveEvents, MoveToLeases,
 	NewEvents, Notify, Now,

@@ -91,7 +91,9 @@ var laneCases = cases{
 		k.same("since", is.Oldest, first.AvailableAt)
 		k.same("in flight", is.InFlight, 0)
 		k.same("ready after now", is.ReadyAt.After(k.clock()), true)
-		k.same("ends after that", is.Ends(k.now).Sub(is.ReadyAt), 2000*time.Second)
+		ends, waits := ops.LaneEnds(is, ops.LaneLoad{}, k.now)
+		k.same("ends after that", ends.At.Sub(is.ReadyAt), 2000*time.Second)
+		k.same("and is known", waits, true)
 		k.same("of another lane", loads[1], ops.LaneLoad{Lane: almanac.Lane{Name: "CARD", Places: 2}})
 
 		k.limit(almanac.Lane{Name: almanac.TypeBirthday, Places: 2})

@@ -55,6 +55,7 @@ func chapters() []cases {
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 		whyEventCases, whyRuleCases,
 		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
+		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, laneLoadCases, namedLaneCases, breakerCases,
 	}
 }
 

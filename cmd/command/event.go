@@ -170,6 +170,11 @@ func (c *showEvent) Run(ctx context.Context, env *environment) error {
 		if report.Trail, err = trailOf(ctx, store, id); err != nil {
 			return err
 		}
+		wait, err := store.LaneWait(ctx, e)
+		if err != nil {
+			return err
+		}
+		report.eventLane = laneWaitOf(e, wait)
 		return env.report(c.JSON, report, func() error { return report.write(env.out) })
 	})
 }

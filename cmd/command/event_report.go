@@ -20,6 +20,7 @@ type eventReport struct {
 	eventTarget
 	eventDay
 	eventExecution
+	eventLane
 	eventRecord
 	Trail []trailStep `json:"trail,omitempty"` // if one was kept and asked for
 }
@@ -151,6 +152,9 @@ func (r eventReport) write(out io.Writer) error {
 	}
 	if r.ExecutedAt != nil {
 		row("executed", "%s, %.3f s late", instantText(*r.ExecutedAt), *r.Lateness)
+	}
+	for _, line := range r.eventLane.lines() {
+		row(line[0], "%s", line[1])
 	}
 	row("attempts", "%s, %d failed, %d crashed", counted(r.ClaimCount, "claim"), r.RetryCount, r.CrashCount)
 	if r.FailureReason != "" {

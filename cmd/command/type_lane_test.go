@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
 )
 
 func TestLimitsAreStoredListedAndRemoved(t *testing.T) {
@@ -14,14 +17,14 @@ func TestLimitsAreStoredListedAndRemoved(t *testing.T) {
 	run := func(args ...string) result {
 		return almanacAt(t, today, append(args, "--database-url", c.url)...)
 	}
-	require.Equal(t, result{exitOK, "no lane has limits, and no receiver fails\n", ""}, run("lanes"))
+	require.Equal(t, result{exitOK, "no lane has limits or is paused, and no receiver fails\n", ""}, run("lanes"))
 	require.Equal(t, result{exitOK, "C: at most 50 starts a second, 10 at once\n", ""}, run("lane", "C", "--rate", "50"))
 	require.Equal(t, result{exitOK, "A: at most 0.2 starts a second, 5 at once, at most 8 in flight\n", ""}, run("lane", "A", "--rate", "0.2", "--burst", "5", "--places", "8"))
 	require.JSONEq(t, `{"name": "B", "places": 3}`, run("lane", "B", "--places", "3", "--json").out)
 	require.Equal(t, result{exitOK, "crm/tenant-7: weight 3\n", ""}, run("lane", "crm/tenant-7", "--weight", "3", "--force"))
 
-	require.Regexp(t, `^LANE +RATE +BURST +PLACES +DAILY +WEIGHT +WAITING +IN FLIGHT +LAST STARTS +FAILING SINCE +RETRIED AT\nA +0\.2 +5 +8 +0 +0\nB +3 +0 +0\nC +50 +10 +1 +\S+Z\ncrm/tenant-7 +3 +0\n$`, run("lanes").out)
-	require.Regexp(t, `^lane,rate,burst,places,daily,weight,waiting,in_flight,last_starts,failing_since,retry_at\nA,0\.2,5,8,,,0,0,,,\nB,,,3,,,0,0,,,\nC,50,10,,,,1,,\S+Z,,\ncrm/tenant-7,,,,,3,0,,,,\n$`, run("lanes", "--csv").out)
+	require.Regexp(t, `^LANE +RATE +BURST +PLACES +DAILY +WEIGHT +WAITING +IN FLIGHT +LAST HOUR +LAST STARTS ABOUT +FAILING SINCE +RETRIED AT +PAUSED SINCE\nA +0\.2 +5 +8 +0 +0\nB +3 +0 +0\nC +50 +10 +1 +\S+Z\ncrm/tenant-7 +3 +0\n$`, run("lanes").out)
+	require.Regexp(t, `^lane,rate,burst,places,daily,weight,waiting,in_flight,last_starts,failing_since,retry_at,paused_since,last_hour\nA,0\.2,5,8,,,0,0,,,,,\nB,,,3,,,0,0,,,,,\nC,50,10,,,,1,,\S+Z,,,,\ncrm/tenant-7,,,,,3,0,,,,,,\n$`, run("lanes", "--csv").out)
 	var lanes []laneReport
 	require.NoError(t, json.Unmarshal([]byte(run("lanes", "--json").out), &lanes))
 	require.Len(t, lanes, 4)
@@ -29,6 +32,41 @@ func TestLimitsAreStoredListedAndRemoved(t *testing.T) {
 
 	require.Equal(t, result{exitOK, "A has no limits\n", ""}, run("lane", "A", "--no-limit"))
 	require.NotContains(t, run("lanes").out, "\nA ")
+}
+
+func TestAnEventSaysWhenItsLaneStartsIt(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	run := func(args ...string) string {
+		r := almanacAt(t, today, append(args, "--database-url", c.url)...)
+		require.Equal(t, exitOK, r.code, r.errs)
+		return r.out
+	}
+	show := []string{"events", "show", c.ids["overdue"].String()}
+	require.NotContains(t, run(show...), "waits")
+
+	run("lane", "C", "--rate", "0.001")
+	require.Regexp(t, `\nwaits +waits in lane C since 2022-03-15T13:00:00Z, 0 before it\nexpected to start +about \S+Z\n`, run(show...))
+	run("pause", "C", "--reason", "it moves")
+	require.Regexp(t, `, 0 before it; C is paused\nexpected to start +when C is resumed\n`, run(show...))
+	require.Regexp(t, `\nC .* when it is resumed +\S+Z\n`, run("lanes"))
+	var lanes []laneReport
+	require.NoError(t, json.Unmarshal([]byte(run("lanes", "--json")), &lanes))
+	require.Equal(t, "it moves", lanes[0].Pause.Reason)
+	require.True(t, lanes[0].Resumed)
+	var report eventReport
+	require.NoError(t, json.Unmarshal([]byte(run(append(show, "--json")...)), &report))
+	require.Equal(t, "C", report.Wait.Paused)
+	require.Nil(t, report.Wait.Starts)
+
+	run("resume", "C")
+	run("lane", "C", "--places", "1")
+	require.Regexp(t, `\nexpected to start +now: the lane has room\n`, run(show...))
+	_, err := c.store.Report(t.Context(), "C", func(b almanac.Breaker, now time.Time) almanac.Breaker {
+		return almanac.Breaker{Allowed: 1, RetryAt: now.Add(time.Hour), OpenedAt: now}
+	})
+	require.NoError(t, err)
+	require.Regexp(t, `; its receiver fails since \S+Z\nexpected to start +not before \S+Z\n`, run(show...))
 }
 
 func TestLimitsThatCannotBeAreMisuse(t *testing.T) {

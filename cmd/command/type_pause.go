@@ -161,6 +161,10 @@ type pauseReport struct {
 	Reason string     `json:"reason,omitempty"`
 }
 
+func pauseReportOf(p almanac.Pause) pauseReport {
+	return pauseReport{p.Lane, p.Since.UTC(), unlessZero(p.Until), p.Author, p.Reason}
+}
+
 // Run lists.
 func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	return c.Tables.use(ctx, env, (&form{c.JSON, c.CSV}).validate(), func(store *postgres.Store) error {
@@ -168,9 +172,7 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return err
 		}
-		return c.write(env, mapped(paused, func(p almanac.Pause) pauseReport {
-			return pauseReport{p.Lane, p.Since.UTC(), unlessZero(p.Until), p.Author, p.Reason}
-		}))
+		return c.write(env, mapped(paused, pauseReportOf))
 	})
 }
 
