@@ -5,9 +5,13 @@ import (
 	"net/http"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
-// AdminReader is the part of an [almanac.Repository] that the admin API reads from.
+var _ laneReader = ops.Statistics(nil) // as its documentation says
+
+// AdminReader is the part of an [almanac.Repository] that the admin API reads from. If it also has the methods LaneLoads and
+// LaneWait of [ops.Statistics], answers say what waits for lanes, and when it starts by an estimate.
 type AdminReader interface {
 	Reader
 	// FindUsers returns a page of the users whom the filter selects.

@@ -164,7 +164,7 @@ func (a *admin) pauses(r *http.Request) (reply, error) {
 
 func (a *admin) pause(r *http.Request) (reply, error) {
 	var bad complaints
-	p := almanac.Pause{Lane: laneOf(r, &bad)}
+	p := almanac.Pause{Lane: laneIn(r, &bad)}
 	takers{"reason": takeText(&p.Reason), "until": takeInstant(&p.Until)}.body(r, &bad)
 	if bad.any() {
 		return reply{}, bad.problem()
@@ -174,15 +174,15 @@ func (a *admin) pause(r *http.Request) (reply, error) {
 
 func (a *admin) resume(r *http.Request) (reply, error) {
 	var bad complaints
-	name := laneOf(r, &bad)
+	name := laneIn(r, &bad)
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
 	return reply{status: http.StatusNoContent}, a.scheduler.Resume(r.Context(), name)
 }
 
-// laneOf returns the name of the lane in the request's path, for a request without parameters.
-func laneOf(r *http.Request, bad *complaints) string {
+// laneIn returns the name of the lane in the request's path, for a request without parameters.
+func laneIn(r *http.Request, bad *complaints) string {
 	name := r.PathValue("lane")
 	if problem := ops.LaneProblem(name); problem != "" {
 		bad.add("lane", "%s", problem)

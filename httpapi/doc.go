@@ -140,7 +140,7 @@
 //	POST   /users/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
 //	POST   /users/{id}/opt-in     the same → 200 {user, reschedule}
 //	GET    /events                ?user= and the parameters of /users/{id}/events → 200 {events, nextCursor}
-//	GET    /events/{id}           → 200 {event}
+//	GET    /events/{id}           → 200 {event, lane, wait}
 //	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
@@ -176,6 +176,11 @@
 // pause does. A request that the state of the event does not allow is answered 409. So a
 // cancel or a requeue that is sent again does nothing more. With a version, cancel is
 // answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.
+//
+// In the answer to GET /events/{id}, lane is the lane of the event unless it is that of the type. If the event is available and waits for
+// its lane, wait says since when, how many events of the lane start before it, and when it starts by an estimate. GET /lanes has the lanes
+// with limits or a weight, the paused ones, and those whose receiver fails, with what waits and until when. Both need a reader that has
+// these statistics (see [AdminReader]).
 //
 // POST /operations applies one operation (cancel, run-now or requeue) to the events that match the
 // filter, an object with at least one of type, user, zone, from, until and reason. The member dryRun is

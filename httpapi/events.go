@@ -45,16 +45,22 @@ func (a *api) list(r *http.Request, s search) (reply, error) {
 }
 
 func (a *api) event(r *http.Request) (reply, error) {
-	id, err := pathAlone(r)
+	e, err := a.eventOf(r)
 	if err != nil {
-		return reply{}, err
-	}
-	e, err := a.reader.Event(r.Context(), id)
-	if err != nil {
-		return reply{}, err
-	}
-	if err := a.authorize(r, e.UserID, &almanac.NotFoundError{Kind: "event", ID: id}); err != nil {
 		return reply{}, err
 	}
 	return reply{status: http.StatusOK, body: eventAnswer{eventOf(e)}}, nil
+}
+
+// eventOf returns the event in the request's path, if the request may access its user.
+func (a *api) eventOf(r *http.Request) (almanac.Event, error) {
+	id, err := pathAlone(r)
+	if err != nil {
+		return almanac.Event{}, err
+	}
+	e, err := a.reader.Event(r.Context(), id)
+	if err != nil {
+		return almanac.Event{}, err
+	}
+	return e, a.authorize(r, e.UserID, &almanac.NotFoundError{Kind: "event", ID: id})
 }
