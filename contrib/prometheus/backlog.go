@@ -42,7 +42,7 @@ type Store interface {
 	// Retries returns what is tried again after a failure.
 	Retries(ctx context.Context) (ops.Retries, error)
 
-	// LaneLoads returns the lanes that have limits, or whose receiver fails, with what waits for them.
+	// LaneLoads returns the lanes that have limits, are paused, or whose receiver fails, with what waits for them.
 	LaneLoads(ctx context.Context) ([]ops.LaneLoad, error)
 
 	// ZoneRules returns the rules that stored events follow, and the releases that wait for an operator.
@@ -117,10 +117,6 @@ func (b *Backlog) readings() []reading {
 	}
 	retrying := describe("almanac_events_retrying", "Events that wait for another attempt after a failed one.", "type")
 	stalled := describe("almanac_series_stalled", "Series whose next event could not be planned yet.", "type")
-	waiting := describe("almanac_lane_waiting_events", "Available events that wait for a lane with limits.", "lane")
-	age := describe("almanac_lane_oldest_age_seconds", "How long the event that waits longest for the lane has been available; 0 when none waits.", "lane")
-	places := describe("almanac_lane_in_flight_events", "Events that have places of a lane with places.", "lane")
-	failing := describe("almanac_lane_failing_seconds", "How long ago the breaker of a lane opened; 0 while it accepts events.", "lane")
 	return []reading{
 		single("clock", describe("almanac_database_clock_offset_seconds",
 			"How far the database's clock is ahead of this machine's, to within half of the time that the call took."), b.offset),
@@ -130,28 +126,7 @@ func (b *Backlog) readings() []reading {
 			r, err := b.store.Retries(ctx)
 			return append(b.byType(retrying, r.Events), b.byType(stalled, r.Series)...), err
 		}},
-		{"lanes", []*prometheus.Desc{waiting, age, places, failing}, func(ctx context.Context) (metrics []prometheus.Metric, err error) {
-			loads, err := b.store.LaneLoads(ctx)
-			if err != nil || len(loads) == 0 {
-				return nil, err
-			}
-			now, err := b.store.Now(ctx)
-			for _, l := range loads {
-				since := func(t time.Time) float64 {
-					if t.IsZero() {
-						return 0
-					}
-					return max(0, now.Sub(t).Seconds())
-				}
-				failed := l.Breaker.OpenedAt
-				if l.Breaker.Allowed > 1 { // it accepts events
-					failed = time.Time{}
-				}
-				metrics = append(metrics, gaugeOf(waiting, float64(l.Waiting.N), l.Name), gaugeOf(age, since(l.Oldest), l.Name),
-					gaugeOf(places, float64(l.InFlight), l.Name), gaugeOf(failing, since(failed), l.Name))
-			}
-			return metrics, err
-		}},
+		b.lanes(describe),
 		b.quarantine(),
 		single("backlog", describe("almanac_backlog_events",
 			"Events that are available and not claimed."), b.count),

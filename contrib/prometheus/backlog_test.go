@@ -3,6 +3,7 @@ package almanacprom_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -148,6 +149,45 @@ func TestRetriesAreCountedByType(t *testing.T) {
 			almanac_events_retrying{type="BIRTHDAY"} 400
 			almanac_events_retrying{type="unregistered"} 3
 			almanac_series_stalled{type="BIRTHDAY"} 7
+		`)
+	})
+}
+
+func TestLanesShowWhatWaitsAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		crm := ops.LaneLoad{Lane: almanac.Lane{Name: "crm", Rate: 50, Burst: 10}, Waiting: ops.Count{N: 101}, Weights: 2, Oldest: now.Add(-time.Minute)}
+		s := &store{loads: []ops.LaneLoad{
+			crm,
+			{Lane: almanac.Lane{Name: "crm/a", Weight: 1}, Waiting: ops.Count{N: 26}, Oldest: now.Add(-time.Second)},
+			{Lane: almanac.Lane{Name: "crm/b", Weight: 1}},
+			{Lane: almanac.Lane{Name: "mail"}, Waiting: ops.Count{N: 1}, Pause: almanac.Pause{Lane: "mail", Since: now.Add(-time.Hour)}},
+			{Lane: almanac.Lane{Name: "post"}, Breaker: almanac.Breaker{Allowed: 1, OpenedAt: now.Add(-time.Minute), RetryAt: now.Add(time.Minute)}},
+		}}
+		b := backlogOf(t, s)
+		shows(t, b, `
+			almanac_lane_waiting_events{lane="crm"} 101
+			almanac_lane_oldest_age_seconds{lane="crm"} 60
+			almanac_lane_backlog_seconds{lane="crm"} 2
+			almanac_lane_backlog_seconds{lane="crm/a"} 1.02
+			almanac_lane_backlog_seconds{lane="crm/b"} 0
+			almanac_lane_paused_seconds{lane="crm"} 0
+			almanac_lane_paused_seconds{lane="mail"} 3600
+			almanac_lane_failing_seconds{lane="post"} 60
+		`)
+		require.Equal(t, 4, testutil.CollectAndCount(b, "almanac_lane_backlog_seconds"), "none of the paused lane")
+
+		s.loads = nil
+		for i := range 3000 {
+			s.loads = append(s.loads, ops.LaneLoad{Lane: almanac.Lane{Name: fmt.Sprintf("crm/%04d", i)}, Waiting: ops.Count{N: int64(i)}})
+		}
+		s.loads = append([]ops.LaneLoad{crm}, s.loads...)
+		b = backlogOf(t, s)
+		require.Equal(t, 1000, testutil.CollectAndCount(b, "almanac_lane_waiting_events"))
+		shows(t, b, `
+			almanac_lane_waiting_events{lane="crm"} 101
+			almanac_lane_waiting_events{lane="crm/2999"} 2999
 		`)
 	})
 }

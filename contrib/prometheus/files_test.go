@@ -108,7 +108,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).checkAlerts(t, file, 24)
+	known(t).checkAlerts(t, file, 25)
 	file.checkLimits(t)
 }
 
