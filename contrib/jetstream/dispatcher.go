@@ -25,7 +25,8 @@ type Dispatcher struct {
 // NewDispatcher returns a dispatcher. Its options are those of a scheduler. [almanac.WithWorkers] sets
 // how many messages are published at once. Checks, opt-outs and quiet hours apply before an event is
 // published, and again before it is delivered. Deliverers and middleware have no effect here; give them
-// to workers. Give a limit of a type to both: a type whose workers are slower fills Settings.MaxWaiting,
+// to workers. The limits of lanes hold for what is published. An event keeps its place until its outcome is stored. So
+// give the lane of a type whose workers are slower places: otherwise it fills Settings.MaxWaiting,
 // and then delays the other types. The error names everything that is wrong with the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
@@ -71,6 +72,34 @@ type outlet struct {
 	almanac.Repository
 	line    *line
 	waiting waiting
+	limited limited
+}
+
+// limited has the lease tokens of the claimed events that lanes with limits have admitted, until they are published or have an outcome.
+type limited struct {
+	mu     sync.Mutex
+	tokens map[uuid.UUID]bool
+}
+
+// mostLimited is how many tokens are kept. When there are more, all are forgotten: their leases were lost.
+const mostLimited = 100_000
+
+func (l *limited) add(lease uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tokens == nil || len(l.tokens) >= mostLimited {
+		l.tokens = make(map[uuid.UUID]bool)
+	}
+	l.tokens[lease] = true
+}
+
+// take reports whether a lane has admitted the event, and forgets it.
+func (l *limited) take(lease uuid.UUID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := l.tokens[lease]
+	delete(l.tokens, lease)
+	return is
 }
 
 // Report stores nothing: that an event was published says nothing about its receiver.
@@ -105,6 +134,11 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 		return almanac.ClaimResult{}, claimedAll{err}
 	}
 	claim.Events, claim.Users = leased.Events, leased.Users
+	for _, e := range claim.Events {
+		if _, is := claim.Limited[e.ID]; is {
+			o.limited.add(e.LeaseToken)
+		}
+	}
 	return claim, nil
 }
 
@@ -130,7 +164,7 @@ func (o *outlet) space(ctx context.Context) (int, error) {
 // attempt, because it is not the event's fault. An event that can never be published fails.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-		err := o.line.publish(ctx, d.Event)
+		err := o.line.publish(ctx, d.Event, o.limited.take(d.Event.LeaseToken))
 		if err != nil {
 			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()),
 				slog.String("idempotency_key", d.Event.IdempotencyKey.String()), slog.Any("error", err))
@@ -151,6 +185,7 @@ func (o *outlet) Settle(ctx context.Context, settlements []almanac.Settlement) (
 	var ours []almanac.Settlement
 	var places []int
 	for i, s := range settlements {
+		o.limited.take(s.Event.LeaseToken)
 		if s.Outcome.Status == almanac.Completed {
 			answers[i] = almanac.SettleResult{Event: s.Event, Err: almanac.ErrHandedOn}
 			continue

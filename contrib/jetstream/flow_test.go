@@ -459,21 +459,68 @@ func TestDeliveriesHaveTheUserWhoIsStoredThen(t *testing.T) {
 // Quiet hours that began while an event waited in the stream hold it.
 func TestAPauseHoldsWhatWaitsInTheStream(t *testing.T) {
 	t.Parallel()
+	for _, lane := range []string{"PING", "crm/a", "crm"} {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			events, _ := s.publish(3, almanactest.InLane("crm/a"))
+			require.NoError(t, s.store.Pause(t.Context(), almanac.Pause{Lane: lane}))
+			s.work("ada", accept)
+
+			s.eventually(func() bool {
+				found, err := s.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+				return err == nil && len(found.Items) == 3 && strings.Contains(found.Items[0].LastError, "the type or its lane is paused")
+			}, "they wait in the database")
+			s.published(0)
+			require.Empty(t, s.received.of(events[0]))
+
+			require.NoError(t, s.store.Resume(t.Context(), lane))
+			for _, e := range s.settled(events) {
+				require.Equal(t, [2]int{0, 0}, [2]int{e.RetryCount, e.CrashCount})
+			}
+		})
+	}
+}
+
+// Events in the stream keep their places, until their outcomes are stored.
+func TestPlacesHoldForWhatWaitsInTheStream(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
-	events, _ := s.publish(3)
-	require.NoError(t, s.store.Pause(t.Context(), almanac.Pause{Lane: "PING"}))
+	require.NoError(t, s.store.PutLane(t.Context(), almanac.Lane{Name: "crm", Places: 2}))
+	events := s.due(5, almanactest.InLane("crm/a"))
+	s.dispatch()
+	s.published(2)
+	loads, err := s.store.LaneLoads(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, loads[0].InFlight)
+	require.EqualValues(t, 3, loads[0].Waiting.N)
 	s.work("ada", accept)
+	s.settled(events)
+}
 
-	s.eventually(func() bool {
-		found, err := s.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
-		return err == nil && len(found.Items) == 3 && strings.Contains(found.Items[0].LastError, "the type is paused")
-	}, "they wait in the database")
-	s.published(0)
-	require.Empty(t, s.received.of(events[0]))
-
-	require.NoError(t, s.store.Resume(t.Context(), "PING"))
-	for _, e := range s.settled(events) {
-		require.Equal(t, [2]int{0, 0}, [2]int{e.RetryCount, e.CrashCount})
+// An event that has waited for its lane in the quiet hours for which it asked is not late, also in the stream.
+func TestQuietHoursExemptWhatItsLaneHasHeld(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]almanac.Lane{"a lane with limits": {Name: "PING", Places: 5}, "none": {Name: "OTHER", Places: 5}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			require.NoError(t, s.store.PutLane(t.Context(), limits))
+			events, stop := s.publish(1, almanactest.ReadyFor(time.Hour))
+			stop()
+			days := []string{"Su", "Mo", "Tu", "We", "Th", "Fr", "Sa"}
+			open, err := calendar.ParseWindow(days[(time.Now().UTC().Weekday()+3)%7] + " 10:00-11:00")
+			require.NoError(t, err)
+			s.work("ada", accept, almanac.WithWindow(func(almanac.User) calendar.Window { return open }), almanac.WithMissedGrace(time.Minute))
+			if limits.Name == "PING" {
+				s.settled(events)
+				return
+			}
+			s.eventually(func() bool {
+				is, err := s.store.Event(t.Context(), events[0].ID)
+				return err == nil && is.Status == almanac.Pending && strings.Contains(is.LastError, "quiet hours until")
+			}, "it is postponed")
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,7 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	for n, m := range taken {
 		events[n] = m.event
 	}
+	asked := time.Now()
 	held, err := i.LeaseEach(ctx, events, r.Owner, r.Lease)
 	if err != nil {
 		return almanac.ClaimResult{}, err
@@ -109,8 +111,12 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 			held.At = first
 		}
 	}
+	held.Limited = make(map[uuid.UUID]time.Time)
 	for _, m := range taken {
 		if ours[m.event.ID] {
+			if m.Headers().Get(headerLane) != "" {
+				held.Limited[m.event.ID] = asked
+			}
 			i.let(m.Ack())
 		} else {
 			i.let(m.TermWithReason("the event is no longer held"))
@@ -129,19 +135,20 @@ type pauses struct {
 // pausesAge is for how long an answer about paused types is used.
 const pausesAge = time.Second
 
-// unlessPaused delays an event whose type was paused after the event was published. The event
+// unlessPaused delays an event whose type or lane was paused after the event was published. The event
 // then waits in the database for the end of the pause, and takes no space in the stream.
 func (i *inlet) unlessPaused(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-		if i.paused(ctx, d.Event.Type) || ctx.Err() != nil { // nothing was sent, so no attempt is used up
-			return almanac.Snooze(pausesAge, "the type is paused")
+		upper, _, _ := strings.Cut(d.Event.Lane, "/")
+		if i.paused(ctx, d.Event.Type, d.Event.Lane, upper) || ctx.Err() != nil { // nothing was sent, so no attempt is used up
+			return almanac.Snooze(pausesAge, "the type or its lane is paused")
 		}
 		return next.Deliver(ctx, d)
 	})
 }
 
-// paused reports whether a type is paused. If the database does not answer within a second, the last answer is used.
-func (i *inlet) paused(ctx context.Context, eventType string) bool {
+// paused reports whether one of the lanes is paused. If the database does not answer within a second, the last answer is used.
+func (i *inlet) paused(ctx context.Context, lanes ...string) bool {
 	i.pauses.mu.Lock()
 	defer i.pauses.mu.Unlock()
 	if time.Since(i.pauses.asked) >= pausesAge {
@@ -154,7 +161,7 @@ func (i *inlet) paused(ctx context.Context, eventType string) bool {
 		}
 		i.pauses.asked = time.Now()
 	}
-	return slices.ContainsFunc(i.pauses.types, func(p almanac.Pause) bool { return p.Lane == eventType })
+	return slices.ContainsFunc(i.pauses.types, func(p almanac.Pause) bool { return slices.Contains(lanes, p.Lane) })
 }
 
 // keep stores messages for the next claim of their types.

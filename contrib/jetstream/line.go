@@ -130,8 +130,8 @@ func (l *line) space(ctx context.Context) (int, error) {
 }
 
 // publish stores a claimed event in the stream.
-func (l *line) publish(ctx context.Context, e almanac.Event) error {
-	m, err := encode(l.subject(e.Type), e)
+func (l *line) publish(ctx context.Context, e almanac.Event, limited bool) error {
+	m, err := encode(l.subject(e.Type), e, limited)
 	if err != nil {
 		return errors.Join(errEncoding, err)
 	}

@@ -15,7 +15,8 @@ import (
 const (
 	headerKey   = "Almanac-Idempotency-Key"
 	headerToken = "Almanac-Lease-Token"
-	headerEvent = "Almanac-Event" // JSON, without the payload
+	headerEvent = "Almanac-Event"   // JSON, without the payload
+	headerLane  = "Almanac-Limited" // present if a lane with limits has admitted the event
 )
 
 // messageID identifies one claim of an event. The stream keeps one message when a claim is
@@ -25,7 +26,7 @@ func messageID(e almanac.Event) string {
 	return e.IdempotencyKey.String() + "/" + e.LeaseToken.String()
 }
 
-func encode(subject string, e almanac.Event) (*nats.Msg, error) {
+func encode(subject string, e almanac.Event, limited bool) (*nats.Msg, error) {
 	payload := e.Payload
 	e.Payload = nil
 	text, err := json.Marshal(e)
@@ -37,6 +38,9 @@ func encode(subject string, e almanac.Event) (*nats.Msg, error) {
 	m.Header.Set(headerKey, e.IdempotencyKey.String())
 	m.Header.Set(headerToken, e.LeaseToken.String())
 	m.Header.Set(headerEvent, string(text))
+	if limited {
+		m.Header.Set(headerLane, "yes")
+	}
 	return m, nil
 }
 

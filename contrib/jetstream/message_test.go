@@ -22,7 +22,7 @@ func TestMessageCarriesTheWholeEvent(t *testing.T) {
 	e.Payload = []byte(`{"b": "<&>", "a":1.0}`)
 	e.LastError = "line\r\nAlmanac-Lease-Token: forged \xff ü"
 
-	m, err := encode("s", e)
+	m, err := encode("s", e, false)
 	require.NoError(t, err)
 	read, err := decode(e.Type, m.Header, m.Data)
 
