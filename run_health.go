@@ -27,9 +27,11 @@ type Health struct {
 	// tried again. Err ignores them.
 	Maintenance map[string]Failure
 
-	// Deliveries has the event types of which the last attempt in this process failed, by type.
-	// For is the time since the first failed attempt after the last success. An attempt that is
-	// snoozed or not owed is neither. Err ignores them, because a restart mends no receiver.
+	// Deliveries has the lanes of which the last attempt in this process failed, by name. The lane of
+	// an event without a named lane is its type. For is the time since the first failed attempt after
+	// the last success. An attempt that is snoozed or not owed is neither. At most 1,000 lanes are kept:
+	// when there are more, the times begin anew. Err ignores them, because a restart mends no receiver.
+	// What waits for lanes, and which are paused, is in the statistics of package ops.
 	Deliveries map[string]Failure
 
 	// Workers is how many events can be delivered at the same time (see [WithWorkers]).
@@ -137,11 +139,14 @@ func (s *scheduler) Health() Health {
 	return h
 }
 
-// attempts has the event types of which the last attempt, to deliver or to claim, failed.
+// attempts has the lanes of which the last attempt to deliver failed, or the types of which the last attempt to claim did.
 type attempts struct {
 	mu      sync.Mutex
-	failing map[string]failing // by event type
+	failing map[string]failing // by lane or event type
 }
+
+// mostFailing is how many are kept. When there are more, all are forgotten, and those are noted again that still fail.
+const mostFailing = 1000
 
 // failing says since when and why the attempts of a type fail.
 type failing struct {
@@ -152,26 +157,26 @@ type failing struct {
 }
 
 // note notes the result of an attempt.
-func (a *attempts) note(eventType string, err error) {
+func (a *attempts) note(name string, err error) {
 	if _, asked := askedFor(err); asked {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {
-		delete(a.failing, eventType)
+		delete(a.failing, name)
 		return
 	}
-	is, ok := a.failing[eventType]
+	is, ok := a.failing[name]
 	if !ok {
 		is.since = time.Now()
 	}
-	if a.failing == nil {
+	if a.failing == nil || !ok && len(a.failing) >= mostFailing {
 		a.failing = make(map[string]failing)
 	}
 	is.err, is.times = err, is.times+1
 	is.retry = time.Now().Add(tryAgain.Delay(is.times, rand.Float64()))
-	a.failing[eventType] = is
+	a.failing[name] = is
 }
 
 func (a *attempts) show(failures map[string]Failure) {

@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,7 +275,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 			return Released(AfterShutdown, cause.Error(), 0)
 		}
 	}
-	w.note(j.event.Type, err)
+	w.note(cmp.Or(j.event.Lane, j.event.Type), err)
 	j.answer = j.answerOf(err)
 	return j.outcomeOf(err)
 }
@@ -319,7 +320,7 @@ func (w *worker) exited(j *job, cause any, stack []byte) *job {
 	}
 	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
 		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
-	w.note(j.event.Type, err)
+	w.note(cmp.Or(j.event.Lane, j.event.Type), err)
 	j.outcome = j.outcomeOf(err)
 	return j
 }

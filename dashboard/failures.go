@@ -256,9 +256,9 @@ func (d *dashboard) stalledRows(r *request, user uuid.UUID) ([]stalledRow, error
 // troubles says which deliveries of this process fail, and which calls do not return.
 func troubles(h almanac.Health, texts bool) []condition {
 	var all []condition
-	for _, eventType := range slices.Sorted(maps.Keys(h.Deliveries)) {
-		is := h.Deliveries[eventType]
-		text := fmt.Sprintf("No attempt at an event of type %s has succeeded for %s", eventType, duration(is.For.Truncate(time.Second)))
+	for _, lane := range slices.Sorted(maps.Keys(h.Deliveries)) {
+		is := h.Deliveries[lane]
+		text := fmt.Sprintf("No attempt at an event of %s has succeeded for %s", lane, duration(is.For.Truncate(time.Second)))
 		if texts {
 			text += ": " + listCut(firstLine(is.Err.Error()), failureText)
 		}

@@ -132,11 +132,11 @@ func TestHealthSaysWhatFailsInThisProcess(t *testing.T) {
 		"SMS": {For: 90*time.Second + 1, Err: errors.New("HTTP 503\nfor Ada")}, "BILL": {For: time.Minute, Err: errors.New("HTTP 502")},
 	}}
 	require.Equal(t, []condition{
-		{false, "No attempt at an event of type BILL has succeeded for 1 min: HTTP 502."},
-		{false, "No attempt at an event of type SMS has succeeded for 1 min 30 s: HTTP 503."},
+		{false, "No attempt at an event of BILL has succeeded for 1 min: HTTP 502."},
+		{false, "No attempt at an event of SMS has succeeded for 1 min 30 s: HTTP 503."},
 		{false, "1 call of handlers or observers does not return."},
 	}, troubles(h, true))
-	require.Equal(t, condition{false, "No attempt at an event of type BILL has succeeded for 1 min."}, troubles(h, false)[0])
+	require.Equal(t, condition{false, "No attempt at an event of BILL has succeeded for 1 min."}, troubles(h, false)[0])
 	require.Equal(t, condition{false, "2 calls of handlers or observers do not return."}, troubles(almanac.Health{Blocked: 2}, true)[0])
 	require.Empty(t, troubles(almanac.Health{Running: true}, true))
 }

@@ -119,7 +119,7 @@ func (t *Traces) start(ctx context.Context, ids trace.SpanContext, name string, 
 
 // attributesOf returns the attributes of every span about an event.
 func attributesOf(e almanac.Event, operation attribute.KeyValue, name string) []trace.SpanStartOption {
-	return []trace.SpanStartOption{trace.WithAttributes(
+	attributes := []attribute.KeyValue{
 		system, operation, semconv.MessagingOperationName(name),
 		semconv.MessagingDestinationName(e.Type), semconv.MessagingMessageID(e.ID.String()),
 		attribute.String("almanac.event.due", e.Due.Format(time.RFC3339Nano)),
@@ -127,7 +127,11 @@ func attributesOf(e almanac.Event, operation attribute.KeyValue, name string) []
 		attribute.String("almanac.event.zone", e.Zone),
 		attribute.String("almanac.event.idempotency_key", e.IdempotencyKey.String()),
 		attribute.String("almanac.user.id", e.UserID.String()),
-	)}
+	}
+	if e.Lane != "" {
+		attributes = append(attributes, attribute.String("almanac.event.lane", e.Lane))
+	}
+	return []trace.SpanStartOption{trace.WithAttributes(attributes...)}
 }
 
 // system is the messaging system; the conventions have no name for Almanac.

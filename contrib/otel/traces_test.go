@@ -138,7 +138,7 @@ func TestSpansContainNoPersonalData(t *testing.T) {
 	traces := almanacotel.NewTraces(process)
 	due := time.Date(2026, 12, 10, 9, 0, 0, 0, time.UTC)
 	user := almanactest.User(almanactest.Named("Wilhelmina", "Vandersteen"))
-	e := almanactest.Event(due, almanactest.For(user), almanactest.DueIn(0))
+	e := almanactest.Event(due, almanactest.For(user), almanactest.DueIn(0), almanactest.InLane("crm/a"))
 	e.ClaimCount, e.Payload = 4, []byte(`{"message":"Hey, Wilhelmina"}`)
 	traces.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCreated, Event: e})
 	deliverer := traces.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil }))
@@ -149,7 +149,7 @@ func TestSpansContainNoPersonalData(t *testing.T) {
 	both := map[attribute.Key]any{
 		"messaging.system": "almanac", "messaging.destination.name": e.Type, "messaging.message.id": e.ID.String(),
 		"almanac.event.due": "2026-12-10T09:00:00Z", "almanac.event.wall": e.Wall.String(), "almanac.event.zone": e.Zone,
-		"almanac.event.idempotency_key": e.IdempotencyKey.String(), "almanac.user.id": user.ID.String(),
+		"almanac.event.idempotency_key": e.IdempotencyKey.String(), "almanac.user.id": user.ID.String(), "almanac.event.lane": "crm/a",
 	}
 	for i, more := range []map[attribute.Key]any{
 		{"messaging.operation.name": "create", "messaging.operation.type": "create"},
