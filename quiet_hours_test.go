@@ -36,6 +36,7 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 	require.NoError(t, err)
 	weekend := func(almanac.User) calendar.Window { return open }
 	holiday := func(almanac.User) calendar.Window { return open.ClosedOnHolidays(days) }
+	ten := func(almanac.User) calendar.Window { return calendartest.Quiet("21:10-08:00") }
 	// The retry comes within the grace, so it is late only because an attempt has failed.
 	retry := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 10 * time.Minute}}
 	for name, tt := range map[string]struct {
@@ -63,6 +64,10 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 			want: []time.Duration{23 * time.Hour, 23*time.Hour + 30*time.Minute, 24 * time.Hour, 24*time.Hour + 30*time.Minute}},
 		"events that wait for their lane until the night": {at: 21, users: 4, rate: 1,
 			want: []time.Duration{21 * time.Hour, 32 * time.Hour, 33 * time.Hour, 34 * time.Hour}},
+		"events that wait for their lane into the night, within the grace": {at: 21, users: 4, rate: 10, hours: ten,
+			want: []time.Duration{21 * time.Hour, 21*time.Hour + 6*time.Minute, 32 * time.Hour, 32*time.Hour + 6*time.Minute}},
+		"events that are too old when their lane starts them": {at: 9, users: 4, rate: 1, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 90 * time.Minute}},
+			want: []time.Duration{9 * time.Hour, 10 * time.Hour}},
 		"a late event of Saturday that waits for Sunday's hours": {at: 9, begin: 12 * time.Hour, hours: weekend, want: []time.Duration{34 * time.Hour}},
 		"the same, and Sunday is a holiday":                      {at: 9, begin: 12 * time.Hour, hours: holiday},
 		"an event that is not yet too old":                       {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 12 * time.Hour}}, want: []time.Duration{32 * time.Hour}},
