@@ -257,3 +257,31 @@ func TestRunWaitsBetweenCallsOfAFailingRepository(t *testing.T) {
 		require.Less(t, r.claims.Load(), int64(30))
 	})
 }
+
+// Of two receivers of one type, one fails. The other one does not hide it.
+func TestHealthSaysWhichReceiverFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		errAway := errors.New("HTTP 503")
+		w := openOn(almanactest.NewRepository(nil))
+		retries := almanac.RetryPolicy{Attempts: 100, First: time.Second, Factor: 1}
+		h := series{almanac.Execution{RetryPolicy: retries}, "LETTER", nil, func(_ context.Context, d almanac.Delivery) error {
+			if d.Event.Lane == "crm/a" {
+				return errAway
+			}
+			return nil
+		}}
+		for i := range 20 {
+			u := almanactest.User()
+			lane := []string{"crm/a", "crm/b", ""}[i%3]
+			almanactest.Store(t, w.store, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.OfType("LETTER"), almanactest.InLane(lane), almanactest.DueIn(time.Duration(i)*time.Second)))
+		}
+		s := w.run(t, h)
+		time.Sleep(30 * time.Second)
+		failing := s.Health().Deliveries
+		require.Len(t, failing, 1)
+		require.ErrorIs(t, failing["crm/a"].Err, errAway)
+		require.InDelta(t, 30, failing["crm/a"].For.Seconds(), 1)
+		require.NoError(t, w.stop())
+	})
+}

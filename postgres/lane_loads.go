@@ -13,7 +13,7 @@ import (
 
 const (
 	laneWaiting = 100_000 // the most events of a lane that LaneLoads and LaneWait count
-	allWaiting  = 200_000 // the most in all lanes, besides ten of each
+	allWaiting  = 200_000 // the most in all lanes, besides five of each
 )
 
 // LaneLoads returns the lanes that have limits or a weight, are paused, or whose receiver fails, with what waits for them.

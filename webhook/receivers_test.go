@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -135,4 +136,38 @@ func TestReceiversNameEveryWrongSetting(t *testing.T) {
 	for _, want := range []string{"no function for keys", "no function for receivers", "is negative", "secrets belong to the receivers", "timeout of 0s"} {
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// The guard and the bounds of concurrency hold for each receiver that is found, as for one that is known from the start.
+func TestReceiversAreGuardedAndBounded(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"https://127.0.0.1/", "https://169.254.169.254/latest/meta-data", "http://receiver.example/"} {
+		r, err := webhook.NewReceivers(tenantOf, func(context.Context, string) (webhook.Receiver, error) { return webhook.Receiver{URL: address}, nil }, 0)
+		require.NoError(t, err)
+		require.ErrorIs(t, r.Deliver(t.Context(), forTenant("a", "")), almanac.ErrPermanent, address)
+	}
+
+	release := make(chan struct{})
+	var slow atomic.Int64
+	a := listen(t, func(w http.ResponseWriter, _ *http.Request) {
+		slow.Add(1)
+		<-release
+		w.WriteHeader(http.StatusOK)
+	})
+	b := listen(t, status(http.StatusOK))
+	d := receivers(t, func(_ context.Context, tenant string) (webhook.Receiver, error) {
+		return webhook.Receiver{URL: map[string]string{"a": a.URL, "b": b.URL}[tenant]}, nil
+	}, webhook.WithConcurrency(2))
+	var delivering sync.WaitGroup
+	for range 2 {
+		delivering.Go(func() { assert.NoError(t, d.Deliver(t.Context(), forTenant("a", ""))) })
+	}
+	require.Eventually(t, func() bool { return slow.Load() == 2 }, 10*time.Second, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.Error(t, d.Deliver(ctx, forTenant("a", "")), "two are under way")
+	require.NoError(t, d.Deliver(t.Context(), forTenant("b", "")), "another receiver has room")
+	close(release)
+	delivering.Wait()
+	require.EqualValues(t, 2, slow.Load())
 }

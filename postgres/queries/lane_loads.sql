@@ -1,6 +1,7 @@
 -- The lanes that have limits or a weight, are paused, or whose breaker is not closed, in alphabetical order, with what waits for them.
 --   @lanes text[] (only these lanes, also without any of that; NULL for all)
---   @limit bigint (the most events to count of a type in a lane) · @all bigint (the most to count in all; ten of each lane are counted besides)
+--   @limit bigint (the most events to count of a type in a lane) · @all bigint (the most to count in all of lanes with more than five; if these
+--   are so many that fifty of each are more than that, five of each are counted)
 -- Returns the settings; how many events are available, whether that is less than there are, since when the first of them is, and the weights
 -- of the lanes in this one that have some, with 1 for itself; how many events of the state are still in flight; when the lane has a token, or
 -- NULL if it has one; how many events have started today; the breaker, NULL if it is closed; the pause, NULL if there is none; and how many
@@ -36,14 +37,16 @@ WITH lane AS MATERIALIZED (
             FROM :"schema".queue q
             WHERE q.event_type = r.event_type AND q.lane = r.key AND q.available_at <= now()
             ORDER BY q.available_at, q.event_id
-            LIMIT 10
+            LIMIT 6
         ) o
     ) q
     WHERE q.n > 0
 ), counted AS MATERIALIZED (
     SELECT f.own, f.upper, sum(least(greatest(f.n, m.n), f.most)) AS n, bool_or(greatest(f.n, m.n) > f.most) AS is_cut, min(f.oldest) AS oldest
     FROM (
-        SELECT few.*, greatest(10, least(@limit::bigint, @all::bigint / greatest(1, count(*) FILTER (WHERE few.n = 10) OVER ()))) AS most FROM few
+        SELECT few.*, CASE WHEN part.of_all < 50 THEN 5 ELSE least(@limit::bigint, part.of_all) END AS most
+        FROM few
+        CROSS JOIN (SELECT @all::bigint / greatest(1, count(*)) AS of_all FROM few WHERE few.n > 5) part
     ) f
     CROSS JOIN LATERAL (
         SELECT count(*) AS n
@@ -52,7 +55,7 @@ WITH lane AS MATERIALIZED (
             FROM :"schema".queue q
             WHERE q.event_type = f.event_type AND q.lane = f.key AND q.available_at <= now()
             ORDER BY q.available_at, q.event_id
-            LIMIT CASE WHEN f.n = 10 THEN f.most + 1 ELSE 0 END
+            LIMIT CASE WHEN f.n > 5 AND f.most > 5 THEN f.most + 1 ELSE 0 END
         ) o
     ) m
     GROUP BY f.own, f.upper
