@@ -98,4 +98,22 @@ var lanes = []mutation{
 		old:  "return nil, almanac.InLane(f.lane)", new: "return nil, errors.New(\"moved\")",
 		test: "webhook TestAReceiverMovesItsEventsToItsLane",
 	},
+	{
+		promise: "It is an estimate from the rate, the share of another lane", in: operating,
+		file: "ops/lanes.go",
+		old:  "return later(is, in.start(max(place, n), now))", new: "return is",
+		test: "ops TestALaneInAnotherOneHasItsShare",
+	},
+	{
+		promise: "up to 100,000 in a lane, and about 200,000 in all lanes", in: operating,
+		file: "postgres/queries/lane_loads.sql",
+		old:  "WHEN part.of_all < 50 THEN 5 ELSE", new: "WHEN false THEN 5 ELSE",
+		test: "postgres TestLaneLoadsCountsUpToATotal",
+	},
+	{
+		promise: "delivered if it was due in these quiet hours. Otherwise it is postponed to their end, even if it is not late", in: handlers,
+		file: "quiet_hours.go",
+		old:  "late = !same.Equal(opens)", new: "late = !same.Equal(opens) && false",
+		test: ". TestQuietHoursHoldLateEventsOnly",
+	},
 }

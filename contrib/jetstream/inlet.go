@@ -34,7 +34,8 @@ type inlet struct {
 
 type message struct {
 	jetstream.Msg
-	event almanac.Event
+	event   almanac.Event
+	limited bool // whether a lane with limits has admitted the event
 }
 
 func newInlet(s Settings) *inlet { return &inlet{Repository: s.Repository, line: newLine(s)} }
@@ -87,7 +88,7 @@ func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 			i.let(m.TermWithReason("contains no claimed event"))
 			continue
 		}
-		fit = append(fit, &message{m, e})
+		fit = append(fit, &message{m, e, m.Headers().Get(headerLane) != ""})
 	}
 	return fit
 }
@@ -98,12 +99,12 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	for n, m := range taken {
 		events[n] = m.event
 	}
-	asked := time.Now()
 	held, err := i.LeaseEach(ctx, events, r.Owner, r.Lease)
 	if err != nil {
 		return almanac.ClaimResult{}, err
 	}
-	held.Failing = true // unknown here: the dispatcher has claimed them
+	admitted := time.Now() // the dispatcher has admitted the event within its time; here it may begin
+	held.Failing = true    // unknown here: the dispatcher has claimed them
 	ours := make(map[uuid.UUID]bool, len(held.Events))
 	for _, e := range held.Events {
 		ours[e.ID] = true
@@ -114,8 +115,8 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	held.Limited = make(map[uuid.UUID]time.Time)
 	for _, m := range taken {
 		if ours[m.event.ID] {
-			if m.Headers().Get(headerLane) != "" {
-				held.Limited[m.event.ID] = asked
+			if m.limited {
+				held.Limited[m.event.ID] = admitted
 			}
 			i.let(m.Ack())
 		} else {
