@@ -240,6 +240,7 @@ type replanning struct {
 	zones  *zoneView                  // how this program's zone rules differ from those of the repository
 	guard  guard                      // calls the handlers
 	window func(User) calendar.Window // nil means the whole week
+	passed time.Duration              // see [RescheduleOptions].Passed
 }
 
 // event returns a pending event, updated for its user after the edit.
@@ -277,6 +278,9 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 		return p.again(h, e, same)
 	}
 	passed := found && p.hasPassed(same)
+	if passed && p.passed < 0 {
+		return Event{}, fmt.Errorf("%w %q: its new time has passed", calendar.ErrNoOccurrence, e.OccurrenceKey)
+	}
 	if found && p.madeDue(h, e, same) || passed && p.staysDue(e, same) {
 		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
 		next.Wall, next.Zone, next.Policies, next.Nominal = e.Wall, e.Zone, e.Policies, calendar.WallTime{}
@@ -285,8 +289,8 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 		}
 		return next, err
 	}
-	// Due at once: after a new release of a calendar, or RunNow made it due, and the edit changes the zone.
-	if passed && (p.isNews(e, same) || p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence)) {
+	// Due at once: as an option says, after a new release of a calendar, or RunNow made it due, and the edit changes the zone.
+	if passed && (p.passed > 0 && p.lateBy(same) <= p.passed || p.isNews(e, same) || p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence)) {
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
@@ -306,10 +310,16 @@ func stillToCome(h oneSeries, u User, now time.Time) time.Time {
 }
 
 // hasPassed reports whether the instant of an occurrence has passed.
-func (p replanning) hasPassed(o Occurrence) bool {
+func (p replanning) hasPassed(o Occurrence) bool { return p.lateBy(o) >= 0 }
+
+// lateBy returns how long ago the instant of an occurrence was. It is negative if the instant is still to come.
+func (p replanning) lateBy(o Occurrence) time.Duration {
 	o.in(&p.is)
 	r, err := o.Resolve()
-	return err == nil && !r.Instant.After(p.Now)
+	if err != nil {
+		return -1
+	}
+	return p.Now.Sub(r.Instant)
 }
 
 // staysDue reports whether a pending event whose instant has passed stays, though its occurrence has another time of

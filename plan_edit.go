@@ -31,15 +31,29 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 
 // edit changes a user and replans the user's pending events, in one transaction. Then it notifies observers.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
-	var before Roster
-	var left map[Series]Occurrence
+	before, result, err := s.replan(ctx, id, func(r Roster, zones *zoneView) (replanning, error) {
+		u, err := change(r)
+		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window, 0}, err
+	})
+	if err == nil && !s.inTransaction() { // a transaction of the host may still be rolled back
+		s.logEdit(ctx, before, result)
+	}
+	return result, err
+}
+
+// replan stores what a replanning of a user changes, in one transaction, and notifies observers. It returns
+// the roster as replanned. If begin returns errNothingToDo, nothing is stored.
+func (s *scheduler) replan(ctx context.Context, id uuid.UUID, begin func(Roster, *zoneView) (replanning, error)) (before Roster, result UpdateUserResult, err error) {
+	var p replanning
+	var shown UpdateUserResult // what only the plan knows
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return UpdateUserResult{}, err
+		return before, UpdateUserResult{}, err
 	}
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (wanted Edit, err error) {
-		before, left = r, nil
-		u, err := change(r)
+		shown = UpdateUserResult{}
+		p, err = begin(r, zones)
+		before = p.Roster
 		if errors.Is(err, errNothingToDo) {
 			before = Roster{User: r.User}
 			return Edit{}, nil
@@ -47,16 +61,15 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 		if err != nil {
 			return Edit{}, err
 		}
-		p := replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window}
 		if wanted, err = s.replanAll(p); err == nil {
-			left = s.leftOut(p, wanted)
+			shown = s.shown(p, wanted)
 		}
 		return wanted, err
 	})
 	s.measureEdit(ctx, MeasuredUser, err)
 	if err != nil {
 		s.logConflict(ctx, before, err)
-		return UpdateUserResult{}, err
+		return before, UpdateUserResult{}, err
 	}
 	news := retargeted(before, stored)
 	s.notifyEdit(ctx, before, news)
@@ -64,14 +77,10 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
 		return changed[e.ID] != nil
 	})
-	result := summarize(before, stored)
-	result.LeftOut = left
+	result = shown.with(before, news)
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
-	if !s.inTransaction() { // a transaction of the host may still be rolled back
-		s.logEdit(ctx, before, result)
-	}
 	s.running.wakeFor(slices.Concat(news.Changed, news.New)...)
-	return result, nil
+	return before, result, nil
 }
 
 // concerned returns the types whose events a change of a user may change. An opt-out must be stored
@@ -139,7 +148,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	open, stalled := p.open(), slices.Clone(p.Stalled)
 	for _, e := range edit.Removed { // another occurrence may take its place
 		delete(open, SeriesOf(e))
-		if !e.Due.After(p.Now) {
+		if !e.Due.After(p.Now) && p.passed >= 0 {
 			stalled = append(stalled, StalledSeries{Series: SeriesOf(e), Due: e.Due})
 		}
 	}
@@ -212,10 +221,10 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options Delete
 	return d, nil
 }
 
-// summarize separates the changed events: those that were cancelled, those that moved, and
-// those that only have another payload, zone or policy.
-func summarize(before Roster, stored Edit) UpdateUserResult {
-	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
+// with returns a result together with the events that an edit changes. It separates the changed events: those
+// that were cancelled, those that moved, and those that only have another payload, zone or policy.
+func (result UpdateUserResult) with(before Roster, stored Edit) UpdateUserResult {
+	result.User, result.Added, result.Removed = before.User, stored.New, stored.Removed
 	if stored.User != nil {
 		result.User = *stored.User
 	}
@@ -228,7 +237,7 @@ func summarize(before Roster, stored Edit) UpdateUserResult {
 		case was.Due.Equal(e.Due) && was.Wall == e.Wall:
 			result.Refreshed = append(result.Refreshed, e)
 		default:
-			result.Moved = append(result.Moved, e)
+			result.Moved, result.Was = append(result.Moved, e), append(result.Was, *was)
 		}
 	}
 	for _, e := range before.InFlight {

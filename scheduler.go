@@ -183,6 +183,20 @@ type Planner interface {
 	// The error is an [*UnsupportedEventTypeError] if the type has no handler.
 	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
 
+	// RescheduleType replans the pending events of one type for a page of users, as after a change of its
+	// handler. The result has an item for each user who was replanned, in the order of ids. Series without
+	// an open event are planned, as in Backfill. The rules are those of Reschedule, except as the options
+	// say. Each user whose events change is one transaction, and four such transactions are in progress at a
+	// time. The other users are read without locks. Repeating a call changes nothing twice.
+	//
+	// A user who cannot be replanned is in the list of refusals. If another transaction has locked the user
+	// for five seconds, the refusal is [ErrLocked]; call again for that user. The error is an
+	// [*UnsupportedEventTypeError] if the type has no handler, a [*ValidationError] if the page is invalid,
+	// and that of the repository if the users cannot be read. When ctx ends, the users who were begun are
+	// processed to the end, and the result has them, with Next after the last of them, beside the cause of
+	// ctx. For all pages of a type, with counts, use ops.RollOut.
+	RescheduleType(ctx context.Context, eventType string, page Page, options RescheduleOptions) (List[UpdateUserResult], []Refusal, error)
+
 	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time. The event has no
 	// successor, unless its handler is a [Follower]. If the instant has passed, the event is due at once. On
 	// a scheduler that is bound to a transaction of the host, the event is part of that transaction.
@@ -306,11 +320,15 @@ type UserWithEvents struct {
 type UpdateUserResult struct {
 	User      User        // as stored
 	Moved     []Event     // pending events whose occurrence has another wall time or instant now
+	Was       []Event     // the events of Moved as they were before, in the same order
 	Refreshed []Event     // pending events with the same wall time and instant, and another payload, zone or policy
 	Added     []Event     // new events: of series that had no open event, and in place of removed ones
 	Removed   []Event     // pending events that are dropped: their occurrence no longer exists, has passed or is refused
 	Cancelled []Event     // events that waited for another attempt, and are refused now; see Planner.OptOut
 	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
+	Unchanged int         // how many other pending events of the replanned types there are
+	Passed    []uuid.UUID // of Moved and Removed, the events whose new time has passed
+	SameDay   []Event     // of Moved and Added, those on a local day that has or had another event of their type
 	// LeftOut are occurrences that are not delivered, because they count as used after the
 	// change: of each series that the change replanned, or whose event is in flight, at most the
 	// next occurrence after now. On a day that had an event by the old rule there is none by the

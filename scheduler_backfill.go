@@ -3,10 +3,12 @@ package almanac
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -269,4 +271,88 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 		return nil, err // no events, because plan stores all events that it gets, even those beside an error
 	}
 	return events, nil
+}
+
+// RescheduleOptions are options of [Planner].RescheduleType. The zero RescheduleOptions means the rules of
+// [Planner].Reschedule.
+type RescheduleOptions struct {
+	// DryRun stores nothing and locks nothing. The result says what would change.
+	DryRun bool
+	// Passed says what becomes of a pending event if the time that the handler names now differs from that
+	// of the event, and has passed. Zero means the rule of an edit: the event is removed, and the next
+	// occurrence is planned; but an event that is due stays due if its new time is on the same day, or if a
+	// new release of a calendar moved it. A positive duration makes the event due at once if its new time
+	// was at most that long ago; otherwise the rule of an edit holds. PassedNow has no such limit. A negative
+	// duration, such as PassedSkip, removes each such event.
+	Passed time.Duration
+}
+
+// Values of [RescheduleOptions].Passed.
+const (
+	PassedNow  time.Duration = math.MaxInt64 // due at once
+	PassedSkip time.Duration = -1            // removed
+)
+
+func (s *scheduler) RescheduleType(ctx context.Context, eventType string, page Page, options RescheduleOptions) (List[UpdateUserResult], []Refusal, error) {
+	if _, err := s.registry.Handler(eventType); err != nil {
+		return List[UpdateUserResult]{}, nil, err
+	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return List[UpdateUserResult]{}, nil, err
+	}
+	read, err := s.repository.Rosters(ctx, eventType, page)
+	if err != nil {
+		return List[UpdateUserResult]{}, nil, err
+	}
+	p := typePass{s, eventType, options, new(atomic.Bool)}
+	results, errs := make([]UpdateUserResult, len(read.Items)), make([]error, len(read.Items))
+	p.wary.Store(len(results) == 1) // as a user who was locked before
+	workers := reschedulers
+	if s.inTransaction() {
+		workers = 1
+	}
+	var lock sync.Mutex
+	taken := 0
+	take := func() (i int, ok bool) { // those that are taken are processed, so the page ends after the last of them
+		lock.Lock()
+		defer lock.Unlock()
+		if taken == len(results) || ctx.Err() != nil {
+			return 0, false
+		}
+		taken++
+		return taken - 1, true
+	}
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i, ok := take(); ok; i, ok = take() {
+				results[i], errs[i] = p.replanUser(ctx, read.Items[i], zones)
+			}
+		})
+	}
+	group.Wait()
+	done, refused := List[UpdateUserResult]{Next: read.Next}, []Refusal(nil)
+	for i, r := range read.Items[:taken] {
+		err := errs[i]
+		if err != nil && errors.Is(err, ctx.Err()) { // in a transaction of the host, which is lost
+			taken = i
+			break
+		}
+		switch {
+		case err == nil:
+			done.Items = append(done.Items, results[i])
+		case !errors.Is(err, ErrNotFound): // deleted meanwhile
+			refused = append(refused, Refusal{UserID: r.User.ID, Err: err})
+		}
+	}
+	switch {
+	case taken == len(results):
+		return done, refused, nil
+	case taken == 0:
+		done.Next = page.After
+	default:
+		done.Next = Cursor(read.Items[taken-1].User.ID.String())
+	}
+	return done, refused, context.Cause(ctx)
 }

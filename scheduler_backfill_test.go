@@ -359,3 +359,102 @@ func TestBackfillCanContinueBeforeThePageThatFailed(t *testing.T) {
 		require.Equal(t, users-page, rest.Users)
 	})
 }
+
+// on is a monthly rule. Pia has none.
+func on(day, hour int) almanac.EventHandler {
+	return almanac.Recurring{
+		Type: "NOTICE",
+		Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			if u.FirstName == "Pia" {
+				return nil, nil
+			}
+			return calendar.Monthly{Day: day, At: calendar.Clock{Hour: hour}}, nil
+		},
+	}
+}
+
+// A changed rule moves what is pending, in pages; what stays is not written; a dry run says the same before.
+func TestRescheduleTypeMovesWhatThePresentRuleMoves(t *testing.T) {
+	t.Parallel()
+	for name, open := range onBoth {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(open(t))
+			users := folk(7)
+			users[1].FirstName = "Pia"
+			_, err := w.schedulerOf(t, []almanac.EventHandler{on(28, 9), almanac.Birthday{}}).CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+			require.NoError(t, err)
+			w.countNotices(almanac.EventCreated)
+			scheduler := w.schedulerOf(t, []almanac.EventHandler{on(28, 8), almanac.Birthday{}})
+			var moved [2]int
+			for i, options := range []almanac.RescheduleOptions{{DryRun: true}, {}} {
+				for page := (almanac.Page{Limit: 3}); ; {
+					found, refused, err := scheduler.RescheduleType(t.Context(), "NOTICE", page, options)
+					require.NoError(t, err)
+					require.Empty(t, refused)
+					for _, u := range found.Items {
+						require.Zero(t, u.Unchanged+len(u.Refreshed)+len(u.Added)+len(u.Removed)+len(u.SameDay)+len(u.Passed))
+						for j, e := range u.Moved {
+							require.Equal(t, u.Was[j].OccurrenceKey, e.OccurrenceKey)
+							require.Equal(t, -time.Hour, e.Due.Sub(u.Was[j].Due))
+						}
+						moved[i] += len(u.Moved)
+					}
+					if page.After = found.Next; page.After == "" {
+						break
+					}
+				}
+				require.Equal(t, 6*i, w.countNotices(almanac.EventRescheduled))
+			}
+			require.Equal(t, [2]int{6, 6}, moved)
+			again, _, err := scheduler.RescheduleType(t.Context(), "NOTICE", almanac.Page{}, almanac.RescheduleOptions{})
+			require.NoError(t, err)
+			for _, u := range again.Items {
+				require.Equal(t, u.User.FirstName != "Pia", u.Unchanged == 1)
+				require.Empty(t, u.Moved)
+			}
+			require.Empty(t, w.notices)
+		})
+	}
+}
+
+// What becomes of an occurrence whose new time has passed.
+func TestRescheduleTypeWithANewTimeThatHasPassed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		passed time.Duration
+		key    string // of the pending event afterwards
+		dueIn  time.Duration
+	}{
+		"is as an edit by default": {0, "2000-02", 25 * 24 * time.Hour},
+		"is due at once":           {almanac.PassedNow, "2000-01", -6 * 24 * time.Hour},
+		"is due if not too old":    {7 * 24 * time.Hour, "2000-01", -6 * 24 * time.Hour},
+		"is too old to be due":     {5 * 24 * time.Hour, "2000-02", 25 * 24 * time.Hour},
+		"is removed":               {almanac.PassedSkip, "2000-02", 25 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // from the first of January 2000
+				w := openOn(almanactest.NewRepository(nil))
+				user := folk(1)[0]
+				_, err := w.scheduler(t, on(28, 9)).CreateUser(t.Context(), user)
+				require.NoError(t, err)
+				time.Sleep(15*24*time.Hour + 9*time.Hour) // the sixteenth, at nine
+				var found [2]almanac.UpdateUserResult
+				for i := range found {
+					page, _, err := w.scheduler(t, on(10, 9)).RescheduleType(t.Context(), "NOTICE", almanac.Page{}, almanac.RescheduleOptions{DryRun: i == 0, Passed: c.passed})
+					require.NoError(t, err)
+					found[i] = page.Items[0]
+				}
+				for _, u := range found {
+					require.Len(t, u.Passed, 1)
+					require.Equal(t, c.dueIn < 0, len(u.Moved) == 1)
+					require.Equal(t, c.dueIn > 0, len(u.Removed) == 1 && len(u.Added) == 1)
+				}
+				e := almanactest.PendingEvent(t, w.store, user.ID, "NOTICE")
+				require.Equal(t, c.key, e.OccurrenceKey)
+				require.Equal(t, c.dueIn, e.Due.Sub(time.Now()))
+			})
+		})
+	}
+}

@@ -144,13 +144,96 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 	return p, nil
 }
 
-// leftOut returns the occurrences for [UpdateUserResult].LeftOut.
-func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
-	all, err := s.seriesOf(p.types, p.guard, p.is)
-	if err != nil {
-		return nil // the events are planned without it
-	}
+// shown returns what an edit does not store: how many events stay, and why others change.
+func (s *scheduler) shown(p replanning, edit Edit) UpdateUserResult {
+	result := UpdateUserResult{Unchanged: p.unchanged(retargeted(p.Roster, edit)), SameDay: p.sameDay(edit)}
 	replans := p.replans(edit)
+	if len(replans) == 0 {
+		return result
+	}
+	if all, err := s.seriesOf(p.types, p.guard, p.is); err == nil { // otherwise the events are planned without it
+		result.LeftOut, result.Passed = p.leftOut(all, replans), p.passedOnes(all, edit)
+	}
+	return result
+}
+
+// unchanged returns how many pending events of the replanned types an edit leaves as they are.
+func (p replanning) unchanged(edit Edit) (n int) {
+	for _, e := range p.Pending {
+		if slices.Contains(p.types, e.Type) {
+			n++
+		}
+	}
+	was := Roster{Pending: p.Pending}.byID()
+	for _, e := range edit.Changed {
+		if was[e.ID] != nil {
+			n--
+		}
+	}
+	return n - len(edit.Removed)
+}
+
+// passedOnes returns the events for [UpdateUserResult].Passed.
+func (p replanning) passedOnes(all []oneSeries, edit Edit) (ids []uuid.UUID) {
+	was := p.byID()
+	for _, e := range edit.Changed {
+		if from := was[e.ID]; e.Status == Pending && !e.Due.After(p.Now) && (!from.Due.Equal(e.Due) || from.Wall != e.Wall) {
+			ids = append(ids, e.ID)
+		}
+	}
+	for _, e := range edit.Removed {
+		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == SeriesOf(e) })
+		if i < 0 {
+			continue
+		}
+		passed, err := guarded(p.guard, "previewing", e.Type, func() (bool, error) {
+			same, found, err := occurrenceNamed(all[i], p.is, e)
+			return found && same.Wall != e.Wall && p.hasPassed(same), err
+		})
+		if passed && err == nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// sameDay returns the events for [UpdateUserResult].SameDay.
+func (p replanning) sameDay(edit Edit) (twice []Event) {
+	type day struct {
+		eventType string
+		date      calendar.Date
+	}
+	if len(edit.Changed)+len(edit.New) == 0 {
+		return nil
+	}
+	after := p.byID()
+	for _, e := range edit.Removed {
+		delete(after, e.ID)
+	}
+	for _, e := range slices.Concat(edit.Changed, edit.New) {
+		after[e.ID] = &e
+	}
+	on := make(map[day]int)
+	for _, e := range after {
+		if e.Status != Cancelled {
+			on[day{e.Type, e.Wall.Date}]++
+		}
+	}
+	was := p.byID()
+	for _, e := range slices.Concat(edit.Changed, edit.New) {
+		if before := was[e.ID]; e.Status != Pending || before != nil && before.Wall.Date == e.Wall.Date {
+			continue
+		}
+		ended := slices.ContainsFunc(p.Used[SeriesOf(e)], func(k UsedKey) bool { return k.Ended.Date == e.Wall.Date })
+		if ended || on[day{e.Type, e.Wall.Date}] > 1 {
+			twice = append(twice, e)
+		}
+	}
+	return twice
+}
+
+// leftOut returns the occurrences for [UpdateUserResult].LeftOut.
+func (p replanning) leftOut(all []oneSeries, replans map[Series]bool) map[Series]Occurrence {
 	var left map[Series]Occurrence
 	for _, one := range all {
 		if !replans[one.id()] {

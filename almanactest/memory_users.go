@@ -207,6 +207,37 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	return roster, nil
 }
 
+// Rosters returns a page of the users with their open events of a type.
+func (r *Repository) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+	users, err := r.FindUsers(ctx, almanac.UserFilter{}, page)
+	if err != nil {
+		return almanac.List[almanac.Roster]{}, err
+	}
+	found := almanac.List[almanac.Roster]{Next: users.Next}
+	err = r.read(ctx, func(now time.Time) error {
+		for _, u := range users.Items {
+			if one, err := r.roster(u.ID, now); err == nil { // otherwise the user was deleted meanwhile
+				found.Items = append(found.Items, r.of(one, eventType))
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// of returns a roster with what belongs to a type, and the used keys of the single series of the type.
+func (s *state) of(r almanac.Roster, eventType string) almanac.Roster {
+	other := func(e almanac.Event) bool { return e.Type != eventType }
+	r.Pending, r.InFlight = slices.DeleteFunc(r.Pending, other), slices.DeleteFunc(r.InFlight, other)
+	r.Stalled = slices.DeleteFunc(r.Stalled, func(one almanac.StalledSeries) bool { return one.Series.Type != eventType })
+	maps.DeleteFunc(r.Used, func(one almanac.Series, _ almanac.UsedKeys) bool { return one.Type != eventType })
+	only := series{r.User.ID, almanac.Series{Type: eventType}}
+	if keys := s.used[only]; len(keys) > 0 && !s.hasOpen(only) {
+		r.Used[only.Series] = keys
+	}
+	return r
+}
+
 // unshownKeys returns the used keys of a roster together with those that it lacks for the
 // added events of series without an open event. It returns nil when the roster lacks none.
 func (s *state) unshownKeys(r almanac.Roster, added []almanac.Event) map[almanac.Series]almanac.UsedKeys {

@@ -51,7 +51,7 @@ func chapters() []cases {
 		updateCases, pageCases, specCases, eventRowCases, fieldCases, editFieldCases,
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
-		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
+		seriesCases, usedCases, keyUnitCases, rostersCases, successorCases, stalledCases, followUpCases,
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 		whyEventCases, whyRuleCases,
 		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,

@@ -3,9 +3,11 @@ package almanac
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -119,7 +121,7 @@ func (p dayPass) replanUser(ctx context.Context, e Event) error {
 			failed = errNothingToDo // another process was here
 			return Edit{}, failed
 		}
-		wanted, failed = p.replanAll(replanning{r, r.User, []string{e.Type}, zones, p.guard(bound, e.UserID), p.window})
+		wanted, failed = p.replanAll(replanning{r, r.User, []string{e.Type}, zones, p.guard(bound, e.UserID), p.window, 0})
 		if failed == nil && p.dryRun {
 			failed = errDryRun
 		}
@@ -230,4 +232,91 @@ func (p dayPass) count(eventType string, before Roster, edit Edit) {
 		addFirst(e.Wall, e.Due, &last.First, &last.FirstAt)
 	}
 	last.Added += len(edit.New)
+}
+
+const (
+	reschedulers = 4               // edits in progress at a time
+	editLimit    = 5 * time.Second // how long an edit waits for locks
+)
+
+// typePass replans the events of one type. See docs/adr/0081-roll-out.md.
+type typePass struct {
+	*scheduler
+	eventType string
+	options   RescheduleOptions
+	wary      *atomic.Bool // an edit has waited in vain
+}
+
+// replanUser replans a user who was read without locks. If anything changes, it decides again with locks.
+func (p typePass) replanUser(ctx context.Context, r Roster, zones *zoneView) (UpdateUserResult, error) {
+	if !p.inTransaction() {
+		ctx = context.WithoutCancel(ctx) // a user who was begun is processed to the end
+	}
+	r, edit, err := p.plan(ctx, r, zones)
+	if err != nil {
+		return UpdateUserResult{}, err
+	}
+	// An event that is claimed ahead of its instant is released by an edit.
+	ahead := slices.ContainsFunc(r.InFlight, func(e Event) bool { return e.Status == Processing })
+	changes := len(edit.Changed)+len(edit.New)+len(edit.Removed) > 0
+	if p.options.DryRun || !changes && !ahead {
+		return p.shown(p.of(ctx, r, zones), edit).with(r, retargeted(r, edit)), nil
+	}
+	bound, cancel := ctx, func() {}
+	if p.wary.Load() && p.isLocked(ctx, r.User.ID) {
+		return UpdateUserResult{}, fmt.Errorf("%w: user %s", ErrLocked, r.User.ID)
+	}
+	if !p.inTransaction() { // the end of a context would end the transaction of the host
+		bound, cancel = context.WithTimeout(ctx, editLimit)
+	}
+	defer cancel()
+	_, result, err := p.replan(bound, r.User.ID, func(r Roster, zones *zoneView) (replanning, error) {
+		other := func(e Event) bool { return e.Type != p.eventType }
+		r.Pending, r.InFlight = slices.DeleteFunc(r.Pending, other), slices.DeleteFunc(r.InFlight, other)
+		return p.of(bound, r, zones), nil
+	})
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		p.wary.Store(true)
+		err = fmt.Errorf("%w: user %s, for %s", ErrLocked, r.User.ID, editLimit)
+	}
+	return result, err
+}
+
+// isLocked reports whether another transaction has locked a user. It waits for no lock. The other locked users of
+// a page are looked at this way, because waiting for each of them would delay the rest.
+func (p typePass) isLocked(ctx context.Context, id uuid.UUID) bool {
+	nothing := func([]UserSeries, time.Time) ([]Event, error) { return nil, nil }
+	looked, err := p.repository.AddEvents(ctx, p.eventType, Page{Limit: 1, After: cursorBefore(id)}, nothing)
+	return err != nil || slices.Contains(looked.Locked, id)
+}
+
+func (p typePass) of(ctx context.Context, r Roster, zones *zoneView) replanning {
+	return replanning{r, r.User, []string{p.eventType}, zones, p.guard(ctx, r.User.ID), p.window, p.options.Passed}
+}
+
+// plan plans a user's edit. If it adds events to series whose used keys the roster lacks, it looks the keys up
+// and plans again, as EditUser does.
+func (p typePass) plan(ctx context.Context, r Roster, zones *zoneView) (Roster, Edit, error) {
+	for {
+		edit, err := p.replanAll(p.of(ctx, r, zones))
+		var unknown []Series
+		for _, e := range edit.New {
+			if of := SeriesOf(e); of != (Series{Type: of.Type}) {
+				if _, known := r.Used[of]; !known {
+					unknown = append(unknown, of)
+				}
+			}
+		}
+		if err != nil || len(unknown) == 0 {
+			return r, edit, err
+		}
+		used, err := p.repository.UsedKeys(ctx, r.User.ID, unknown)
+		if err != nil {
+			return r, Edit{}, err
+		}
+		r.Used = maps.Clone(r.Used)
+		for _, of := range unknown {
+			r.Used[of] = used[of]
+		}
+	}
 }

@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Rosters returns a page of the users with their open events of a type, in two round trips. It locks nothing.
+func (s *Store) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+	users, err := s.FindUsers(ctx, almanac.UserFilter{}, page)
+	if err != nil || len(users.Items) == 0 {
+		return almanac.List[almanac.Roster]{}, err
+	}
+	found := almanac.List[almanac.Roster]{Next: users.Next}
+	err = s.do(ctx, "find the open events of users", func(ctx context.Context, db DB) (err error) {
+		found.Items, err = s.rosters(ctx, db, eventType, users.Items)
+		return err
+	})
+	return found, err
+}
+
+// rosters reads the rosters of users, in the order given.
+func (s *Store) rosters(ctx context.Context, db DB, eventType string, users []almanac.User) (list []almanac.Roster, err error) {
+	list = make([]almanac.Roster, len(users))
+	places := make(map[uuid.UUID]int, len(users))
+	for i, u := range users {
+		list[i] = almanac.Roster{User: u, Used: make(map[almanac.Series]almanac.UsedKeys)}
+		places[u.ID] = i
+	}
+	var batch pgx.Batch
+	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
+	for _, sql := range []string{s.statements.OpenEvents, s.statements.RosterKeys} {
+		batch.Queue(sql, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
+	}
+	batch.Queue(s.statements.Stalled, pgx.StrictNamedArgs{"users": ids, "limit": nil})
+	batch.Queue(s.statements.Now)
+	results := db.SendBatch(ctx, &batch)
+	defer closeBatch(results, &err)
+
+	events, err := next(results, pgx.CollectRows[almanac.Event], scanEvents())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		one := &list[places[e.UserID]]
+		if e.ClaimCount > 0 {
+			one.InFlight = append(one.InFlight, e)
+		} else {
+			one.Pending = append(one.Pending, e)
+		}
+	}
+	keys, err := next(results, pgx.CollectRows[seriesKeys], scanSeriesKeys)
+	if err != nil {
+		return nil, err
+	}
+	stalled, err := next(results, pgx.CollectRows[almanac.StalledSeries], scanStalled)
+	if err != nil {
+		return nil, err
+	}
+	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return is.Series.Type != eventType }) {
+		one := &list[places[is.UserID]]
+		one.Stalled = append(one.Stalled, is)
+	}
+	now, err := next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	for _, k := range keys {
+		one := &list[places[k.user]]
+		if used := k.at(one.User, now); len(used) > 0 {
+			one.Used[k.series] = used
+		}
+	}
+	for i := range list {
+		list[i].Now = now
+	}
+	return list, err
+}
