@@ -1,5 +1,6 @@
 // Package ops has what operators need and no scheduler does: numbers about what is stored
-// ([Statistics]), operations on many events ([Operate]), and why a user got an event or none ([Why]).
+// ([Statistics]), operations on many events ([Operate], [RollOut]), and why a user got an event or
+// none ([Why]).
 //
 //	done, err := ops.Operate(ctx, scheduler, ops.Cancel, almanac.OfType("BIRTHDAY"),
 //		ops.OperateOptions{DryRun: true})
@@ -13,7 +14,8 @@
 //     [QuarterCount]; [Retries] of [RetryGroup]; a [DueCountsResult] for a
 //     [DueCountsRequest]; and each [Lease]. A [Count] has a [CountKind].
 //   - Operations: [Operate] applies an [Operation] to events ([OperateOptions],
-//     [OperateResult]).
+//     [OperateResult]). [RollOut] applies a changed rule to all users ([RollOutOptions],
+//     [RollOutResult], with [RollOutCounts] and each [RollOutExample]).
 //   - Filters as operators type them: [FilterText], [ParseInstant], [TypeProblem].
 //   - Explanations: [Why] answers a [WhyRequest] by a [WhyResult] ([WhyOptions], [WhyAnswer], [WhyCode],
 //     [WhyEvent], [WhyPause], [WhyNext]).
