@@ -39,6 +39,8 @@ type commands struct {
 type types struct {
 	Backfill backfillType `cmd:"" help:"Store the events of a type that users lack." set:"birthdays=false"`
 
+	RollOut rollOutType `cmd:"" name:"roll-out" help:"Plan the pending events of a type again, by a changed rule." set:"birthdays=false"`
+
 	Pause  pauseType  `cmd:"" help:"Pause the delivery of a type of event."`
 	Resume resumeType `cmd:"" help:"Resume the delivery of a type of event."`
 	Pauses listPauses `cmd:"" help:"List which types of events are paused."`
