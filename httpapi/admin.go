@@ -64,6 +64,7 @@ func (a *admin) routes() []route {
 		{http.MethodPost, "/events/{id}/requeue", a.protected(a.requeue)},
 		{http.MethodPost, "/types/{type}/backfill", a.ofAllUsers(a.backfill)},
 		{http.MethodPost, "/operations", a.ofAllUsers(a.operate)},
+		{http.MethodPost, "/roll-outs", a.ofAllUsers(a.rollOut)},
 		{http.MethodGet, "/pauses", a.ofAllUsers(a.pauses)},
 		{http.MethodPut, "/lanes/{lane}/pause", a.ofAllUsers(a.pause)},
 		{http.MethodDelete, "/lanes/{lane}/pause", a.ofAllUsers(a.resume)},

@@ -492,6 +492,7 @@ func requestsOfOperators(user, event string) [][3]string {
 		{"GET", "/events/" + event}, {"POST", "/events/" + event + "/cancel"}, {"POST", "/events/" + event + "/run-now"}, {"POST", "/events/" + event + "/requeue"},
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},
 		{"POST", "/operations", `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`},
+		{"POST", "/roll-outs", `{"type":"BIRTHDAY","dryRun":true}`},
 		{"PUT", "/lanes/BIRTHDAY/pause"}, {"DELETE", "/lanes/BIRTHDAY/pause"},
 		{"GET", "/lanes"}, {"PUT", "/lanes/BIRTHDAY", `{"places":1}`}, {"DELETE", "/lanes/BIRTHDAY"},
 	}

@@ -146,6 +146,7 @@
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
 //	POST   /types/{type}/backfill {after, rate}, each optional → 200 {users, events, refused, next, stopped}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
+//	POST   /roll-outs             {type, dryRun, passed, rate, cursor} → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
 //	GET    /pauses                → 200 {pauses}
 //	PUT    /lanes/{lane}/pause    {reason, until} → 204
 //	DELETE /lanes/{lane}/pause    → 204
@@ -193,7 +194,11 @@
 // event FAILED. A repeated requeue leaves it out, and requeuedBefore counts it, so a request that is sent
 // again goes on beyond the limit. It meets refused events again: narrow the filter if there are many.
 //
-// Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
+// POST /roll-outs plans the pending events of a type again, for all users, as [ops.RollOut] does. The
+// members type and dryRun are required, and passed is edit, now or skip. The request ends after eight
+// seconds at the latest. Then nextCursor is not null: send it as cursor to go on, and add the counts up.
+//
+// Under [WithAuthorization], lists, operations, roll-outs and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
 // a query can get into the access logs of proxies. This package does not log queries.
 package httpapi

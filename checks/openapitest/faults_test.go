@@ -34,6 +34,7 @@ var bodies = map[operation]string{
 	{"PUT", "/lanes/{lane}"}:       `{"places":1}`,
 	{"POST", "/users/{id}/events"}: `{"type":"ONE_OFF","at":"2099-12-09T09:00:00"}`,
 	{"POST", "/operations"}:        `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`,
+	{"POST", "/roll-outs"}:         `{"type":"BIRTHDAY","dryRun":false}`,
 }
 
 // valid returns a valid request for an operation.

@@ -157,6 +157,10 @@ func (d down) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.
 	return nil, d.err
 }
 
+func (d down) Rosters(context.Context, string, almanac.Page) (almanac.List[almanac.Roster], error) {
+	return almanac.List[almanac.Roster]{}, d.err
+}
+
 func (d down) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	return almanac.Edit{}, d.err
 }
