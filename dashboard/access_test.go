@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // newHostFor returns a dashboard with the given rule of access.
@@ -88,6 +89,11 @@ var changes = map[string]changeCase{
 		h.createUser(t, ada())
 		return "/zones/reconcile", url.Values{"confirm": {"yes"}}
 	}},
+	"roll out": {"/roll-out", []Action{Look, RollOut}, func(t *testing.T, h host) (string, url.Values) {
+		_, _, err := almanactest.CreateUser(t.Context(), h.repository, almanactest.User()) // without events
+		require.NoError(t, err)
+		return "/roll-out", url.Values{"type": {"BIRTHDAY"}, "confirm": {"yes"}}
+	}},
 	"pause": {"/pauses", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
 		return "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}}
 	}},
@@ -147,7 +153,7 @@ func TestEveryRouteThatChangesIsTested(t *testing.T) {
 
 func TestEachChangeNeedsItsPermission(t *testing.T) {
 	t.Parallel()
-	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, EditOptOuts, Reconcile}
+	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, EditOptOuts, Reconcile, RollOut}
 	for name, c := range changes {
 		for _, missing := range append(all, "") {
 			t.Run(name+" without "+string(missing), func(t *testing.T) {

@@ -55,6 +55,8 @@ func (d *dashboard) routes() []route {
 		{http.MethodGet, "/zones", look(d.zonesPage)},
 		{http.MethodGet, "/zones/reconcile", look(d.reconcilePage)},
 		{http.MethodPost, "/zones/reconcile", look(d.reconcilePage)},
+		{http.MethodGet, "/roll-out", look(d.rollOutPage)},
+		{http.MethodPost, "/roll-out", look(d.rollOutPage)},
 		{http.MethodGet, "/zones/{name...}", look(d.zonePage)},
 		{http.MethodGet, "/when", look(d.whenPage)},
 		{http.MethodGet, "/leases", look(d.leasesPage)},
