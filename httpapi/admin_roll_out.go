@@ -51,11 +51,6 @@ type rollOutExample struct {
 	Is            *instant  `json:"is"`
 }
 
-type refusedUser struct {
-	UserID uuid.UUID `json:"userId"`
-	Detail string    `json:"detail"`
-}
-
 // rollOut replans the events of a type, for as long as a request may take.
 func (a *admin) rollOut(r *http.Request) (reply, error) {
 	var bad complaints
