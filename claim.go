@@ -122,6 +122,9 @@ type ClaimRequest struct {
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
 	Ahead time.Duration
+	// Memory, if not nil, is a result of which the caller uses Events and Users no longer. A repository may
+	// use their memory again for its result, or ignore it.
+	Memory *ClaimResult
 }
 
 // ClaimResult has the events that a claim took.

@@ -136,17 +136,21 @@ func NewEvent(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: new event id: %w", err)
 	}
-	return newEvent(Event{ID: id}, &u, h, &o)
-}
-
-// newEvent is NewEvent for an event that has an id, and may have the payload of the event before it.
-func newEvent(e Event, u *User, h EventHandler, o *Occurrence) (Event, error) {
-	e.UserID, e.Type, e.Status, e.Version = u.ID, h.EventType(), Pending, 1
-	if err := e.plan(u, h, o); err != nil {
+	e := Event{ID: id}
+	if err := e.makeFor(&u, h, &o); err != nil {
 		return Event{}, err
 	}
-	e.IdempotencyKey = hashKey(16, appendID(make([]byte, 0, keyText), u.ID), e.Due, e.Type)
 	return e, nil
+}
+
+// makeFor makes e the event of an occurrence. e has an id, and may have the payload of the event before it.
+func (e *Event) makeFor(u *User, h EventHandler, o *Occurrence) error {
+	e.UserID, e.Type, e.Status, e.Version = u.ID, h.EventType(), Pending, 1
+	if err := e.plan(u, h, o); err != nil {
+		return err
+	}
+	e.IdempotencyKey = hashKey(16, appendID(make([]byte, 0, keyText), u.ID), e.Due, e.Type)
+	return nil
 }
 
 // plan sets the fields that follow from the user and the occurrence, Due included. It may change o.
@@ -247,8 +251,8 @@ func (e *Event) check(payloadStays bool) error {
 // Claim returns e as claimed under the lease token. The error is an
 // [*InvalidStateTransitionError] unless e is PENDING.
 func (e Event) Claim(token uuid.UUID) (Event, error) {
-	next, err := e.become(Processing)
-	if err != nil {
+	next := e
+	if err := next.become(Processing); err != nil {
 		return e, err
 	}
 	next.LeaseToken, next.AvailableAt = token, time.Time{}
@@ -259,19 +263,18 @@ func (e Event) Claim(token uuid.UUID) (Event, error) {
 // Complete returns e as delivered at the given instant. The error is an
 // [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Complete(at time.Time) (Event, error) {
-	next, err := e.become(Completed)
-	if err != nil {
+	if err := e.become(Completed); err != nil {
 		return e, err
 	}
-	next.ExecutedAt = at.UTC()
-	return next, nil
+	e.ExecutedAt = at.UTC()
+	return e, nil
 }
 
 // Fail returns e as FAILED for the given reason, which is cut to 1,000 bytes. The attempt
 // counts as failed. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Fail(reason string) (Event, error) {
-	next, err := e.become(Failed)
-	if err != nil {
+	next := e
+	if err := next.become(Failed); err != nil {
 		return e, err
 	}
 	if reason == "" {
@@ -297,8 +300,8 @@ const (
 // [Event.FirstAvailable]: the given instant is earlier if the clock was set back after the claim.
 // The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
-	next, err := e.become(Pending)
-	if err != nil {
+	next := e
+	if err := next.become(Pending); err != nil {
 		return e, err
 	}
 	next.AvailableAt, next.LeaseToken = available.UTC(), uuid.Nil
@@ -378,11 +381,11 @@ func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
 // movable reports whether an event is PENDING and was never claimed.
 func (e Event) movable() bool { return e.Status == Pending && e.ClaimCount == 0 }
 
-func (e Event) become(to Status) (Event, error) {
+func (e *Event) become(to Status) error {
 	if !e.Status.CanBecome(to) {
-		return e, &InvalidStateTransitionError{e.ID, e.Status, to}
+		return &InvalidStateTransitionError{e.ID, e.Status, to}
 	}
 	e.Status, e.Consulted = to, calendar.Consulted{}
 	e.Version++
-	return e, nil
+	return nil
 }

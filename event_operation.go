@@ -20,8 +20,8 @@ import (
 // counts neither as a claim nor as an attempt. The error is an [*InvalidStateTransitionError] unless e
 // is PENDING, or PROCESSING and cancelled by the worker that holds it (see [NotOwed]).
 func (e Event) Cancel(reason string) (Event, error) {
-	next, err := e.become(Cancelled)
-	if err != nil {
+	next := e
+	if err := next.become(Cancelled); err != nil {
 		return e, err
 	}
 	next.AvailableAt, next.FailureReason = time.Time{}, storable(reason)

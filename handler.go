@@ -3,12 +3,17 @@ package almanac
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
@@ -337,4 +342,21 @@ func (x Execution) check() error {
 		errs = append(errs, fmt.Errorf("spread of %v is not between 0 and %v", x.Spread, maxSpread))
 	}
 	return errors.Join(append(errs, x.RetryPolicy.check())...)
+}
+
+// maxSpread is the longest [Execution].Spread.
+const maxSpread = 24 * time.Hour
+
+// Spread returns how long after its wall time an event of the series becomes available, if its
+// type is spread over a window. The result is at least 0, less than the window, and in whole
+// microseconds. It is the same for all events of the series: the first 8 bytes of SHA-256 over
+// "userId-type-name" are an integer h (big endian), and the result is window · h / 2^64, rounded
+// down. The user id is written in lower case with hyphens. Detached does not count.
+func (s Series) Spread(user uuid.UUID, window time.Duration) time.Duration {
+	if window < time.Microsecond {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(user.String() + "-" + s.Type + "-" + s.Name))
+	by, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(window.Microseconds()))
+	return time.Duration(by) * time.Microsecond
 }

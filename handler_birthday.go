@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
@@ -117,6 +118,13 @@ func (b Birthday) announcer(u User) (announcer, error) {
 // "calendarDate" the birthday by it, such as "5787-05L-08". "age" is the age in years of the calendar, if the year of
 // birth is known. The default message ends with both dates.
 func (b Birthday) Payload(u User, o Occurrence) (json.RawMessage, error) {
+	if b.Before == 0 && u.DateOfBirth.system == "" { // the rule has nothing to say
+		message := BirthdayMessage
+		if b.Message != nil {
+			message = b.Message
+		}
+		return messageOnly(message(u), o.whyChosen())
+	}
 	a, err := b.announcer(u)
 	if once := b.Before == 0 && errors.Is(err, calendar.ErrNoOccurrence); err != nil && !once { // at a time of the host's
 		return nil, fmt.Errorf("user %s: %w", u.ID, err)
@@ -142,6 +150,20 @@ func (b Birthday) Payload(u User, o Occurrence) (json.RawMessage, error) {
 		announcement
 		*bothDates
 	}{message, announced, both})
+}
+
+// messageOnly encodes a payload of a message and a reason. Most need no escapes, and so not package json.
+func messageOnly(message, reason string) (json.RawMessage, error) {
+	plain := reason == "" && !strings.ContainsFunc(message, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+	})
+	if plain {
+		return json.RawMessage(`{"message":"` + message + `"}`), nil
+	}
+	return json.Marshal(struct {
+		Message string `json:"message"`
+		announcement
+	}{message, announcement{Reason: reason}})
 }
 
 // bothDates is what a payload says of a birthday by another calendar.

@@ -96,7 +96,7 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 	}
 	e.Consulted = calendar.Consulted{} // no rule plans it again after a new release
 	e.Origin = Origin{Kind: OriginFollowUp, From: ended.ID}
-	e.ID = successorID(e, ended, now)
+	successorID(&e, &ended, now)
 	return e, nil
 }
 

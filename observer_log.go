@@ -87,7 +87,7 @@ func (s *scheduler) observed() bool {
 
 // logExecution logs the start of an attempt: through each LogObserver at Info, or by the
 // scheduler at Debug if there is none.
-func (s *scheduler) logExecution(ctx context.Context, e Event, attempt int) {
+func (s *scheduler) logExecution(ctx context.Context, e *Event, attempt int) {
 	written := false
 	for _, o := range s.observers {
 		if o, yes := o.(logObserver); yes {
@@ -100,9 +100,9 @@ func (s *scheduler) logExecution(ctx context.Context, e Event, attempt int) {
 	}
 }
 
-func logExecution(ctx context.Context, log *slog.Logger, level slog.Level, e Event, attempt int) {
+func logExecution(ctx context.Context, log *slog.Logger, level slog.Level, e *Event, attempt int) {
 	if log.Enabled(ctx, level) {
-		log.LogAttrs(ctx, level, "Executing event", append(eventAttrs(e),
+		log.LogAttrs(ctx, level, "Executing event", append(eventAttrs(*e),
 			slog.Time("target_timestamp_utc", e.Due), slog.Int("attempt", attempt))...)
 	}
 }

@@ -1,10 +1,12 @@
 package almanac
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,7 +26,8 @@ func plan(h EventHandler, u User, b beyond) (Event, error) {
 		if err != nil {
 			return Event{}, fmt.Errorf("almanac: new event id: %w", err)
 		}
-		return newEvent(Event{ID: id, Payload: b.payload}, &u, h, &o)
+		e := Event{ID: id, Payload: b.payload}
+		return e, e.makeFor(&u, h, &o)
 	})
 }
 
@@ -38,8 +41,11 @@ type beyond struct {
 
 // passed reports whether an event of an occurrence was available already. Only an occurrence in a window of
 // the week can be: it is spread over less than its type.
-func (b beyond) passed(h EventHandler, u User, o Occurrence) bool {
-	if _, limited := o.OpenFor(); !limited || b.began.IsZero() {
+func (b *beyond) passed(h EventHandler, u *User, o *Occurrence) bool {
+	if b.began.IsZero() {
+		return false
+	}
+	if _, limited := o.OpenFor(); !limited {
 		return false
 	}
 	by := Series{Type: h.EventType(), Name: o.Series}.Spread(u.ID, spreadOver(o.Occurrence, givenExecution(h).Spread))
@@ -51,7 +57,7 @@ func (b beyond) passed(h EventHandler, u User, o Occurrence) bool {
 // keys of another unit. On one day there are few, because their keys are no times.
 func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return b.used.precede(o.Occurrence) || b.passed(h, u, o) })
+		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return b.used.precede(&o.Occurrence) || b.passed(h, &u, &o) })
 		if err != nil {
 			return Event{}, err
 		}
@@ -83,7 +89,7 @@ const (
 func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) (o Occurrence, from time.Time, err error) {
 	begin := after
 	for range fewSteps {
-		if o, err = nextOf(h, u, after); err != nil || !early(o) {
+		if o, err = nextOf(h, &u, after); err != nil || !early(o) {
 			return o, after, err
 		}
 		if after, err = pass(o, after); err != nil {
@@ -94,7 +100,7 @@ func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) 
 	// moves after to that occurrence. An error may belong to an occurrence after the
 	// result, so it ends the search only in the last loop, on the way to the result.
 	tooEarly := func(at time.Time) bool {
-		o, err := nextOf(h, u, at)
+		o, err := nextOf(h, &u, at)
 		if err != nil || !early(o) {
 			return false
 		}
@@ -113,7 +119,7 @@ func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) 
 		}
 	}
 	for range fewSteps {
-		if o, err = nextOf(h, u, after); err != nil || !early(o) {
+		if o, err = nextOf(h, &u, after); err != nil || !early(o) {
 			return o, after, err
 		}
 		if after, err = pass(o, after); err != nil {
@@ -165,9 +171,9 @@ func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) 
 	return o, err == nil, err
 }
 
-// successor plans the event that follows an event that ends now.
-func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
-	if done.detached() {
+// successor plans the event that follows an event that ends now. It changes neither the event nor the user.
+func successor(h EventHandler, done *Event, u *User, now time.Time) (next Event, err error) {
+	if done.Origin.Kind != OriginPlanned {
 		return Event{}, fmt.Errorf("%w: the event is detached", calendar.ErrNoOccurrence)
 	}
 	series, ok, err := seriesOfEvent(h, u, done)
@@ -185,12 +191,40 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if series.multi != nil {
 		planner = series
 	}
-	e, err := plan(planner, u, beyond{stillToCome(series, u, after), done.UsedBefore.With(done.Uses(u, now)), done.Payload, after})
+	uses := [1]UsedKey{done.uses(u, now)}
+	b := beyond{stillToCome(series, u, after), uses[:], done.Payload, after}
+	if len(done.UsedBefore) > 0 {
+		b.used = done.UsedBefore.With(uses[0])
+	}
+	if err = planFirst(planner, u, &b, &next); err == errPassed || errors.Is(err, calendar.ErrSkippedWallTime) {
+		b.used = slices.Clone(b.used) // not the array above, which stays on the stack
+		next, err = plan(planner, *u, b)
+	}
 	if err != nil {
 		return Event{}, err
 	}
-	e.ID = successorID(e, done, now)
-	return e, nil
+	successorID(&next, done, now)
+	return next, nil
+}
+
+// errPassed is the error of planFirst if the first occurrence is not the result.
+var errPassed = errors.New("almanac: the first occurrence has passed")
+
+// planFirst is plan for the usual case that the first occurrence is the result, without copies of large values.
+// The id is a random one.
+func planFirst(h EventHandler, u *User, b *beyond, into *Event) error {
+	o, err := nextOf(h, u, b.after)
+	if err != nil {
+		return err
+	}
+	if b.used.has(&o.Occurrence) || b.passed(h, u, &o) {
+		return errPassed
+	}
+	*into = Event{Payload: b.payload}
+	if _, err := rand.Read(into.ID[:]); err != nil {
+		return err
+	}
+	return into.makeFor(u, h, &o)
 }
 
 // rebirthWindow is how soon a successor must be due for its id to be derived from the event
@@ -198,7 +232,7 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 // this long a time. So a successor that is due later was not delivered if its creation is lost.
 const rebirthWindow = 10 * time.Minute
 
-// successorID returns the id of next, which is planned at now as the successor of done.
+// successorID sets the id of next, which is planned at now as the successor of done.
 // Ids ascend in order of creation, so the id has the time of now.
 //
 // A successor that is due within [rebirthWindow] has the same id whenever it is planned.
@@ -208,7 +242,7 @@ const rebirthWindow = 10 * time.Minute
 //
 // In both cases the id is later than that of done, even if the clock was set back.
 // See docs/adr/0023-successor-ids.md.
-func successorID(next, done Event, now time.Time) uuid.UUID {
+func successorID(next, done *Event, now time.Time) {
 	id, at := next.ID, ticksOf(now)
 	if opens := next.Due.Add(-rebirthWindow); opens.Before(now) {
 		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.Type + "-" + next.longName()))
@@ -218,7 +252,7 @@ func successorID(next, done Event, now time.Time) uuid.UUID {
 	if done.ID.Version() == 7 {
 		at = max(at, ticksIn(done.ID)+1)
 	}
-	return stamped(id, at)
+	next.ID = stamped(id, at)
 }
 
 func later(a, b time.Time) time.Time {
@@ -294,7 +328,7 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err
 	}
-	next, err := search(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()], began: p.Now}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	next, err := search(h, p.is, beyond{after: stillToCome(h, &p.is, p.Now), used: p.Used[h.id()], began: p.Now}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
 		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
 	}
@@ -302,7 +336,7 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 }
 
 // stillToCome returns the time after which a wall time of a series must be, for its event to become available after now.
-func stillToCome(h oneSeries, u User, now time.Time) time.Time {
+func stillToCome(h oneSeries, u *User, now time.Time) time.Time {
 	if window := givenExecution(h.EventHandler).Spread; window > 0 {
 		return now.Add(-h.id().Spread(u.ID, window))
 	}
@@ -356,7 +390,7 @@ func (p replanning) passesOver(h oneSeries, e Event) bool {
 	if !e.Due.After(p.Now) {
 		return false
 	}
-	first, err := plan(h, p.is, beyond{after: stillToCome(h, p.is, p.Now), used: p.Used[h.id()], began: p.Now})
+	first, err := plan(h, p.is, beyond{after: stillToCome(h, &p.is, p.Now), used: p.Used[h.id()], began: p.Now})
 	return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey
 }
 
@@ -369,7 +403,7 @@ func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 		return false
 	}
 	from := e.Due.Add(-searchBack)
-	was, errWas := nextOf(h, p.User, from)
-	is, errIs := nextOf(h, p.is, from)
+	was, errWas := nextOf(h, &p.User, from)
+	is, errIs := nextOf(h, &p.is, from)
 	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
 }

@@ -70,7 +70,7 @@ func (r *running) wakeFor(events ...Event) {
 // newWorker returns a worker without its engine.
 func (s *scheduler) newWorker() (*worker, error) {
 	routes, err := s.routes()
-	return &worker{scheduler: s, types: s.registry.EventTypes(), routes: routes, identity: identity{owner(), program.Own()}, spare: make(chan *batchMemory, settlers)}, err
+	return &worker{scheduler: s, types: s.registry.EventTypes(), routes: routes, identity: identity{owner(), program.Own()}, memory: workerMemory{batches: make(chan *batchMemory, settlers)}}, err
 }
 
 func (s *scheduler) Run(ctx context.Context) error {

@@ -309,7 +309,7 @@ func (s *scheduler) waitsForALane(ctx context.Context) (bool, error) {
 // laneSince returns the lane of an event that was planned before its handler named lanes, or "". It does so when the
 // event is claimed for the first time. A deliverer may move it back.
 func (j *job) laneSince() string {
-	if j.event.Lane != "" || j.event.ClaimCount > 1 {
+	if j.event.Lane != "" || j.event.ClaimCount > 1 || laneNamerOf(j.route.handler) == nil {
 		return ""
 	}
 	lane := laneOf(j.route.handler, j.user, j.event.Occurrence())

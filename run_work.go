@@ -45,21 +45,6 @@ type job struct {
 	nextLost, followLost error
 }
 
-// newJobs returns n jobs. A few share one piece of memory, which takes less time than a piece for each. An
-// event that is delivered slowly keeps the memory of its neighbours.
-func newJobs(n int) []*job {
-	const together = 7 // fill a size class of the allocator
-	jobs := make([]*job, n)
-	for i := 0; i < n; {
-		few := make([]job, min(together, n-i))
-		for k := range few {
-			jobs[i] = &few[k]
-			i++
-		}
-	}
-	return jobs
-}
-
 // worker gives the engine its functions: claim, do, settle.
 type worker struct {
 	*scheduler
@@ -73,7 +58,7 @@ type worker struct {
 	attempts
 	answered answered
 	refused  attempts // to claim: the types of which the repository refuses an event; only the claimer changes it
-	spare    chan *batchMemory
+	memory   workerMemory
 }
 
 // identity names the process, for operators.
@@ -152,8 +137,9 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	}
 	request := ClaimRequest{
 		Token: uuid.New(), Owner: w.owner, Program: w.program, ZoneData: zoneRelease(asked),
-		Types: types, Limit: free, Lease: w.lease, Mark: from.look(), Ahead: ahead,
+		Types: types, Limit: free, Lease: w.lease, Mark: from.look(), Ahead: ahead, Memory: w.memory.claim,
 	}
+	w.memory.claim = nil // after an error, the repository may still write to it
 	claimed, err := w.repository.Claim(ctx, request)
 	m := Measurement{Kind: MeasuredClaim, Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
 	if err == nil {
@@ -178,7 +164,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 	if ahead > 0 && len(claimed.Events) > 0 {
 		observed = w.setClock(ctx, observed, claimed.At)
 	}
-	jobs, due := newJobs(len(claimed.Events)), make([]*job, 0, len(claimed.Events))
+	jobs, due := w.memory.jobs.take(len(claimed.Events)), make([]*job, 0, len(claimed.Events))
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
 		jobs[i].event, jobs[i].user, jobs[i].route, jobs[i].clock = *e, claimed.Users[e.UserID], w.routes[e.Type], observed
@@ -190,6 +176,7 @@ func (w *worker) claimOf(ctx context.Context, types []string, free int, ahead ti
 			due = append(due, jobs[i])
 		}
 	}
+	w.memory.claim = &claimed
 	w.notifyClaimed(ctx, due)
 	return jobs, nil
 }
@@ -248,7 +235,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if j.user.ID == uuid.Nil {
 		return Released(AfterShutdown, ReasonUserDeleted, 0) // as FAILED
 	}
-	if !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {
+	if len(j.user.OptOuts) > 0 && !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {
 		return CalledOff(ReasonOptedOut)
 	}
 	if j.waitedAfterAdmission() > admittedFor {
@@ -257,17 +244,21 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if lane := j.laneSince(); lane != "" {
 		return j.outcomeOf(InLane(lane))
 	}
-	if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
+	if w.window == nil {
+		// No hours are quiet.
+	} else if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
 		return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
 	}
-	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
+	if len(j.route.checks) == 0 {
+		// A copy of the event would be for nothing.
+	} else if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		if outcome, asked := askedFor(err); asked {
 			return outcome
 		}
 		return gaveUp(failureOf(err), err)
 	}
 	attempt := j.event.RetryCount + 1
-	w.logExecution(ctx, j.event, attempt)
+	w.logExecution(ctx, &j.event, attempt)
 	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.user, attempt, j.clock.now()})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
@@ -288,7 +279,7 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		if !ok {
 			return s.miswired(ctx, &noDelivererError{d.Event.Type, channel})
 		}
-		if !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {
+		if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {
 			return NotOwed(ReasonOptedOut)
 		}
 		return deliverer.Deliver(ctx, d)

@@ -73,7 +73,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 			return Edit{}, err
 		}
 		e.UsedBefore = r.Used[SeriesOf(e)]
-		next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, e, r.User, r.Now) })
+		next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, &e, &r.User, r.Now) })
 		if err == nil {
 			err = zones.permits(next)
 		}

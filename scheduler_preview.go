@@ -107,9 +107,9 @@ func inOrder(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolu
 // left out. With an error, it returns the occurrences before the error. It skips occurrences
 // that a policy skips, and those that are used.
 func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p PreviewResult, err error) {
-	after, passed, b := stillToCome(s, u, now), 0, beyond{began: now}
+	after, passed, b := stillToCome(s, &u, now), 0, beyond{began: now}
 	for range n + maxSteps {
-		o, from, err := seek(s, u, after, func(o Occurrence) bool { return passed > 0 && used.precede(o.Occurrence) || b.passed(s, u, o) })
+		o, from, err := seek(s, u, after, func(o Occurrence) bool { return passed > 0 && used.precede(&o.Occurrence) || b.passed(s, &u, &o) })
 		if errors.Is(err, calendar.ErrNoOccurrence) {
 			break
 		}

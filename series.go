@@ -2,11 +2,8 @@ package almanac
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -51,16 +48,15 @@ func (s oneSeries) Next(u User, after time.Time) (calendar.Occurrence, error) {
 // anyNextOf returns the first occurrence of a handler, or of one series, after an instant.
 // The occurrence is in the user's zone unless the handler set another. An error names the
 // type, because the handlers of a user are called one after the other.
-func anyNextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
-	next, err := h.Next(u, after)
+func anyNextOf(h EventHandler, u *User, after time.Time) (o Occurrence, err error) {
+	o.Occurrence, err = h.Next(*u, after)
 	if err != nil && !errors.Is(err, calendar.ErrNoOccurrence) {
 		err = fmt.Errorf("almanac: handler of %q: %w", h.EventType(), err)
 	}
-	o := Occurrence{Occurrence: next}
 	if s, ok := h.(oneSeries); ok {
 		o.Series = s.name
 	}
-	o.in(&u)
+	o.in(u)
 	return o, err
 }
 
@@ -103,13 +99,13 @@ func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 }
 
 // seriesOfEvent returns the series of e, and whether u still has it.
-func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
+func seriesOfEvent(h EventHandler, u *User, e *Event) (oneSeries, bool, error) {
 	if _, several := h.(MultiSeries); !several {
 		only := oneSeries{EventHandler: h}
-		return only, only.id() == SeriesOf(e) && !unwanted(h, u, ""), nil
+		return only, only.id() == e.inSeries() && !unwanted(h, *u, ""), nil
 	}
-	list, err := seriesFor(h, u)
-	i := slices.IndexFunc(list, func(s oneSeries) bool { return s.id() == SeriesOf(e) })
+	list, err := seriesFor(h, *u)
+	i := slices.IndexFunc(list, func(s oneSeries) bool { return s.id() == e.inSeries() })
 	if err != nil || i < 0 {
 		return oneSeries{}, false, err
 	}
@@ -203,13 +199,13 @@ func (s oneSeries) first(r Roster) (Event, error) {
 	used := r.Used[s.id()]
 	if i := slices.IndexFunc(r.Stalled, func(one StalledSeries) bool { return one.Series == s.id() }); i >= 0 {
 		due := r.Stalled[i].Due
-		e, err := plan(s, r.User, beyond{after: stillToCome(s, r.User, due).Add(-time.Microsecond), used: used})
+		e, err := plan(s, r.User, beyond{after: stillToCome(s, &r.User, due).Add(-time.Microsecond), used: used})
 		rejected := errors.Is(err, calendar.ErrRejectedWallTime) // for ever, by the policy
 		if givenExecution(s).CatchUpPolicy.All && !rejected || err == nil && e.Due.Equal(due) {
 			return e, err
 		}
 	}
-	return plan(s, r.User, beyond{after: stillToCome(s, r.User, r.Now), used: used, began: r.Now})
+	return plan(s, r.User, beyond{after: stillToCome(s, &r.User, r.Now), used: used, began: r.Now})
 }
 
 // Series identifies the events of one user that follow one another. At most one of them
@@ -229,7 +225,9 @@ type Series struct {
 }
 
 // SeriesOf returns the series of an event.
-func SeriesOf(e Event) Series {
+func SeriesOf(e Event) Series { return e.inSeries() }
+
+func (e *Event) inSeries() Series {
 	one := Series{Type: e.Type, Name: e.Series}
 	switch e.Origin.Kind {
 	case OriginPlanned:
@@ -239,23 +237,6 @@ func SeriesOf(e Event) Series {
 		one.Detached = string(e.Origin.Kind) + ":" + e.OccurrenceKey
 	}
 	return one
-}
-
-// maxSpread is the longest [Execution].Spread.
-const maxSpread = 24 * time.Hour
-
-// Spread returns how long after its wall time an event of the series becomes available, if its
-// type is spread over a window. The result is at least 0, less than the window, and in whole
-// microseconds. It is the same for all events of the series: the first 8 bytes of SHA-256 over
-// "userId-type-name" are an integer h (big endian), and the result is window · h / 2^64, rounded
-// down. The user id is written in lower case with hyphens. Detached does not count.
-func (s Series) Spread(user uuid.UUID, window time.Duration) time.Duration {
-	if window < time.Microsecond {
-		return 0
-	}
-	sum := sha256.Sum256([]byte(user.String() + "-" + s.Type + "-" + s.Name))
-	by, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(window.Microseconds()))
-	return time.Duration(by) * time.Microsecond
 }
 
 // OriginKind says how an event was created.
@@ -304,12 +285,17 @@ type UsedKey struct {
 
 // Uses returns what e uses of its series if it ends at now, or is in flight then. The zone
 // of u says what clocks show at now.
-func (e Event) Uses(u User, now time.Time) UsedKey {
+func (e Event) Uses(u User, now time.Time) UsedKey { return e.uses(&u, now) }
+
+func (e *Event) uses(u *User, now time.Time) UsedKey {
 	return UsedKey{e.KeyUnit, e.OccurrenceKey, e.nominal(), u.Timezone.WallTime(now)}
 }
 
-func (e Event) nominal() calendar.WallTime {
-	return nominalOf(calendar.Occurrence{Nominal: e.Nominal, Wall: e.Wall})
+func (e *Event) nominal() calendar.WallTime {
+	if e.Nominal == (calendar.WallTime{}) {
+		return e.Wall
+	}
+	return e.Nominal
 }
 
 // UsedKeys says which occurrences of a series are used: the last one of each unit of keys, in the order of
@@ -342,7 +328,9 @@ func (u UsedKeys) With(one UsedKey) UsedKeys {
 // which the last one ended, and none for an earlier day. Between years of two calendars, an occurrence up
 // to 176 days after the last one is the same birthday, and used. If the keys of either rule are the
 // host's own, that local day alone counts. The reasons are in docs/adr/0065-used-days.md.
-func (u UsedKeys) Has(o calendar.Occurrence) bool {
+func (u UsedKeys) Has(o calendar.Occurrence) bool { return u.has(&o) }
+
+func (u UsedKeys) has(o *calendar.Occurrence) bool {
 	return u.precede(o) || slices.ContainsFunc(u, func(k UsedKey) bool { return k.sharesDay(o) })
 }
 
@@ -354,17 +342,18 @@ func (u UsedKeys) names(o calendar.Occurrence) bool {
 
 // precede reports whether o is used by a rule that holds for all earlier occurrences of the
 // same recurrence, too.
-func (u UsedKeys) precede(o calendar.Occurrence) bool {
+func (u UsedKeys) precede(o *calendar.Occurrence) bool {
 	return slices.ContainsFunc(u, func(k UsedKey) bool { return k.precludes(o) })
 }
 
 // precludes reports whether o is used because of k, by a rule that holds for all earlier
 // occurrences of the same recurrence, too.
-func (k UsedKey) precludes(o calendar.Occurrence) bool {
-	nominal := nominalOf(o)
-	switch {
-	case k.Unit == o.Unit:
+func (k UsedKey) precludes(o *calendar.Occurrence) bool {
+	if k.Unit == o.Unit {
 		return o.Key <= k.Key
+	}
+	nominal := nominalOf(*o)
+	switch {
 	case k.Unit == calendar.UnitText || o.Unit == calendar.UnitText:
 		return !k.Ended.Date.Before(nominal.Date)
 	case isYear(k.Unit) && isYear(o.Unit):
@@ -384,11 +373,11 @@ func isYear(u calendar.Unit) bool {
 
 // sharesDay reports whether o, by keys of another unit that are no times, is named for or
 // shown on the day on which the event of k ended.
-func (k UsedKey) sharesDay(o calendar.Occurrence) bool {
+func (k UsedKey) sharesDay(o *calendar.Occurrence) bool {
 	if k.Unit == o.Unit || k.Unit == calendar.UnitText || o.Unit == calendar.UnitText || o.Unit == calendar.UnitTime {
 		return false
 	}
-	return nominalOf(o).Date == k.Ended.Date || o.Wall.Date == k.Ended.Date
+	return nominalOf(*o).Date == k.Ended.Date || o.Wall.Date == k.Ended.Date
 }
 
 // nominalOf returns the wall time of an occurrence before any wrapper moved it.

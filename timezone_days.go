@@ -165,7 +165,7 @@ func (s *scheduler) outdatedDays(ctx context.Context, eventType string, w dayWor
 // permits returns an error that matches [*calendar.ReleaseError] if events were planned by a calendar of
 // the same release as that of another program, and with other days.
 func (v *zoneView) permits(events ...Event) error {
-	if v == nil || len(v.days.refused) == 0 {
+	if !v.refuses() {
 		return nil
 	}
 	for _, e := range events {
@@ -177,6 +177,9 @@ func (v *zoneView) permits(events ...Event) error {
 	}
 	return nil
 }
+
+// refuses reports whether any event may not be planned because of the release of a calendar.
+func (v *zoneView) refuses() bool { return v != nil && len(v.days.refused) > 0 }
 
 func isReleaseError(err error) bool {
 	_, is := errors.AsType[*calendar.ReleaseError](err)
@@ -194,8 +197,8 @@ func (p replanning) isLater(h oneSeries, e Event) bool {
 	is, has, errIs := occurrenceNamed(h, p.is, e)
 	if errWas == nil && errIs == nil && !had && !has { // this program's release lacks it
 		from := e.Due.Add(-time.Second)
-		was, errWas = nextOf(h, p.User, from)
-		is, errIs = nextOf(h, p.is, from)
+		was, errWas = nextOf(h, &p.User, from)
+		is, errIs = nextOf(h, &p.is, from)
 	}
 	if had != has || (errWas == nil) != (errIs == nil) || was != is {
 		return false

@@ -69,14 +69,12 @@ func (s *scheduler) inTransaction() bool { return s.repository.InTransaction() }
 
 // stampHere marks an event that is planned in the transaction that settles another event,
 // where no query is possible.
-func (s *scheduler) stampHere(e Event, now time.Time) Event {
+func (s *scheduler) stampHere(e *Event, now time.Time) {
 	if v := s.zones.Load(); v.isYoungerThan(zoneStale) {
-		return v.stamp(e)
-	}
-	if mine, err := calendar.StoredTimezone(e.Zone).Rules(now.UTC().Year()); err == nil {
+		v.stampOne(e)
+	} else if mine, err := calendar.StoredTimezone(e.Zone).Rules(now.UTC().Year()); err == nil {
 		e.PlannedBy = &mine
 	}
-	return e
 }
 
 // isYoungerThan measures by both clocks of the machine, because the monotonic clock may
@@ -92,10 +90,14 @@ func (v *zoneView) isYoungerThan(age time.Duration) bool {
 // stamp sets PlannedBy of an event that was just planned, if the rules may differ from
 // those of the repository.
 func (v *zoneView) stamp(e Event) Event {
+	v.stampOne(&e)
+	return e
+}
+
+func (v *zoneView) stampOne(e *Event) {
 	if other := v.other(e.Zone); other != nil && !e.Due.Before(other.from) {
 		e.PlannedBy = &other.ZoneRules
 	}
-	return e
 }
 
 func (v *zoneView) stampAll(events []Event) []Event {

@@ -142,15 +142,18 @@ func (u User) dayOf(e Event) calendar.Date {
 
 // owedUntil returns the last end of u's opt-outs of h, if each has an end. The zero Date means that no
 // opt-out refuses events of h, or that one without an end does.
-func owedUntil(h EventHandler, u User) calendar.Date {
-	if day := owedFrom(h, u, ""); day != never {
+func owedUntil(h EventHandler, u *User) calendar.Date {
+	if len(u.OptOuts) == 0 {
+		return calendar.Date{}
+	}
+	if day := owedFrom(h, *u, ""); day != never {
 		return day
 	}
 	return calendar.Date{}
 }
 
 // nextOf returns the first occurrence of a handler, or of one series, after an instant, that no opt-out refuses.
-func nextOf(h EventHandler, u User, after time.Time) (o Occurrence, err error) {
+func nextOf(h EventHandler, u *User, after time.Time) (o Occurrence, err error) {
 	day := owedUntil(h, u)
 	if day == (calendar.Date{}) {
 		return anyNextOf(h, u, after)

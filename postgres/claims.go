@@ -90,7 +90,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 func (s *Store) claimed(rows pgx.Rows, r almanac.ClaimRequest) (claim almanac.ClaimResult, row claimedRow, err error) {
 	defer rows.Close()
 	likely := min(r.Limit, int(s.earlier.claimed.Load()))
-	claim = almanac.ClaimResult{Events: slices.Grow([]almanac.Event(nil), likely), Users: make(map[uuid.UUID]almanac.User, likely)}
+	claim.Events, claim.Users = memoryOf(r, likely)
 	for targets := row.targets(); rows.Next(); {
 		if rows.RawValues()[claimedID] == nil {
 			if err := rows.Scan(append(targets[:claimedID:claimedID], make([]any, len(targets)-claimedID)...)...); err != nil {
@@ -113,6 +113,17 @@ func (s *Store) claimed(rows pgx.Rows, r almanac.ClaimRequest) (claim almanac.Cl
 	}
 	claim.At = row.at.UTC()
 	return claim, row, rows.Err()
+}
+
+// memoryOf returns empty memory for the events of a claim and their users: that of an earlier claim if it is not
+// much too large.
+func memoryOf(r almanac.ClaimRequest, likely int) ([]almanac.Event, map[uuid.UUID]almanac.User) {
+	if m := r.Memory; m != nil && m.Users != nil && cap(m.Events) <= 16*max(likely, 16) {
+		clear(m.Events)
+		clear(m.Users)
+		return slices.Grow(m.Events[:0], likely), m.Users
+	}
+	return slices.Grow([]almanac.Event(nil), likely), make(map[uuid.UUID]almanac.User, likely)
 }
 
 // Renew extends leases by another term from now. It returns the tokens of the leases that

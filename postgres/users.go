@@ -149,7 +149,8 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 	case stored.Time.Year() == unknownYear:
 		return almanac.StoredDateOfBirth(stored.Time.Format("--01-02"), "")
 	}
-	return almanac.StoredDateOfBirth(stored.Time.Format(time.DateOnly), "")
+	date := make([]byte, 0, len(time.DateOnly)) // of the stack
+	return almanac.StoredDateOfBirth(string(stored.Time.AppendFormat(date, time.DateOnly)), "")
 }
 
 // birthBy is the inverse of birthDay. The program may not know the calendar.
