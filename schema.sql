@@ -98,10 +98,17 @@ CREATE INDEX users_zone_source ON :"schema".users (zone_source, id) WHERE zone_s
 -- the columns that this changes, so the new version of the row stays on its page (HOT). See docs/adr/0024-live-rows.md.
 CREATE TABLE :"schema".series (
     id                     bigint       PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    -- The columns of indexes come first: each update compares them with those before, and reads a row from its beginning.
     user_id                uuid         NOT NULL REFERENCES :"schema".users (id),
+    -- The user, while there is an open event. A successor does not change it, so it can be indexed, and the row still stays on its page. An
+    -- index WHERE event_id IS NOT NULL would have a column that each successor changes.
+    open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
     event_type             text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
     -- Given by the handler. Empty if the handler has a single series.
     name                   text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
+    -- Empty for the series that handlers plan. Each detached event has a series of its own. Then this is the origin, a colon, and the
+    -- occurrence key, or for a requeued event the id of the event that it repeats. The value is only compared, never parsed.
+    detached               text COLLATE "C" NOT NULL DEFAULT '' CHECK (length(detached) <= 100),
     current_user_version   integer      NOT NULL, -- the user's current version, while open: a plan from another version is repeated
     -- The last used occurrence, of the event that ended last. Its key and all lower keys of the unit are used up for ever. Empty or
     -- NULL if no event has ended.
@@ -135,13 +142,7 @@ CREATE TABLE :"schema".series (
     version                integer      NOT NULL DEFAULT 1, -- while PENDING; while a lease holds the event, its version is one more
     created_at             timestamptz  NOT NULL DEFAULT now(),
     updated_at             timestamptz  NOT NULL DEFAULT now(),
-    -- The user, while there is an open event. A successor does not change it, so it can be indexed, and the row still stays on its page. An
-    -- index WHERE event_id IS NOT NULL would have a column that each successor changes.
-    open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
     origin_event           uuid,                  -- the event that a follow-up follows or a requeued event repeats; NULL for other events
-    -- Empty for the series that handlers plan. Each detached event has a series of its own. Then this is the origin, a colon, and the
-    -- occurrence key, or for a requeued event the id of the event that it repeats. The value is only compared, never parsed.
-    detached               text COLLATE "C" NOT NULL DEFAULT '' CHECK (length(detached) <= 100),
     -- The origin of the event: scheduled (by the host), follow-up or requeued. This and the next two are NULL for a planned event.
     origin                 text,
     follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user

@@ -103,7 +103,6 @@ WITH of_type AS MATERIALIZED (
             AND greatest(x.target_timestamp_utc, x.ready_at) <= now() + @ahead::interval
         OFFSET 0
     ) s
-    ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
@@ -126,7 +125,7 @@ WITH of_type AS MATERIALIZED (
     SELECT @token::uuid, @owner::text, pg_catalog.array_agg(c.id), pg_catalog.array_agg(c.event_id), pg_catalog.array_agg(c.version),
         min(clock.read), min(clock.read) + @lease::interval,
         min(clock.read) FILTER (WHERE @ahead::interval > interval '0'), nullif(@program::text, ''), nullif(@zone_data::text, '')
-    FROM claimed c, clock
+    FROM (SELECT o.id, o.event_id, o.version FROM claimed o ORDER BY o.target_timestamp_utc DESC, o.event_id DESC) c, clock
     HAVING count(*) > 0
 )
 SELECT clock.read, (SELECT max(due.available_at) FROM due), EXISTS (SELECT FROM of_type WHERE of_type.limited)
