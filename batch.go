@@ -105,26 +105,67 @@ func (b *batches) begin(lane string, mine *batchCall) {
 }
 
 // context returns the context of a call: with the values of the first event, until the first deadline, or until
-// all events are cancelled.
+// all events are cancelled. It watches one event at a time, because the context of an event costs memory and a
+// timer once something watches it.
 func (m *batchCall) context() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(m.under[0]))
-	var mu sync.Mutex
-	left, stops := len(m.under), make([]func() bool, len(m.under))
-	for i, one := range m.under {
-		stops[i] = context.AfterFunc(one, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left == 0 || one.Err() == context.DeadlineExceeded {
-				cancel(context.Cause(one))
-			}
-		})
+	parent, forget := context.WithoutCancel(m.under[0]), context.CancelFunc(func() {})
+	if first, any := m.deadline(); any {
+		parent, forget = context.WithDeadline(parent, first)
 	}
+	ctx, cancel := context.WithCancelCause(parent)
+	watch := &batchWatch{under: m.under, cancel: cancel}
+	watch.next()
 	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
+		watch.end()
 		cancel(nil)
+		forget()
 	}
+}
+
+// deadline returns the first deadline of the events.
+func (m *batchCall) deadline() (first time.Time, any bool) {
+	for _, one := range m.under {
+		if d, ok := one.Deadline(); ok && (!any || d.Before(first)) {
+			first, any = d, true
+		}
+	}
+	return first, any
+}
+
+// batchWatch ends a call when all its events are cancelled.
+type batchWatch struct {
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex
+	under  []context.Context // the first is watched; those before it are cancelled
+	stop   func() bool
+	over   bool
+}
+
+// next watches the first event that is not cancelled.
+func (w *batchWatch) next() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.under) > 1 && w.under[0].Err() != nil {
+		w.under = w.under[1:]
+	}
+	if w.over {
+		return
+	}
+	one, last := w.under[0], len(w.under) == 1
+	w.stop = context.AfterFunc(one, func() {
+		if last {
+			w.cancel(context.Cause(one))
+			return
+		}
+		w.next()
+	})
+}
+
+func (w *batchWatch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.stop()
 }
 
 // fail gives all events an error.
