@@ -135,6 +135,39 @@ func almanacLane() system {
 	return s
 }
 
+// batchSize is how many events a delivery of the row almanac-batch has at most.
+const batchSize = 500
+
+// nothingTogether is a BatchDeliverer that does nothing.
+type nothingTogether struct{}
+
+func (nothingTogether) DeliverBatch(_ context.Context, batch []almanac.Delivery) []error {
+	return make([]error, len(batch))
+}
+
+// almanacBatch delivers its events in batches.
+func almanacBatch() system {
+	s := almanacSystem()
+	s.name, s.contract = "almanac-batch", "the same with a BatchDeliverer, of up to 500 events in a call"
+	s.start = func(ctx context.Context, db database, e hooks) (*running, error) {
+		store, err := postgres.New(db.pool)
+		if err != nil {
+			return nil, err
+		}
+		registry, err := almanac.NewRegistry(almanac.Birthday{}, appointment{})
+		if err != nil {
+			return nil, err
+		}
+		scheduler, err := almanac.NewScheduler(store, registry, e.options(
+			almanac.WithDeliverer(almanac.ChannelWebhook, almanac.Batched(nothingTogether{}, batchSize)))...)
+		if err != nil {
+			return nil, err
+		}
+		return run(ctx, scheduler), nil
+	}
+	return s
+}
+
 // migrateAlmanac makes the tables, and brings them to where they are once a program has run for a
 // while: the zone rules are known, and no event is in doubt of them. Otherwise a start looks at
 // every pending event, and brings those to the second whose instant no wall clock shows.
@@ -183,6 +216,11 @@ func startHandlers(ctx context.Context, db database, e hooks, more ...almanac.Ev
 	if err != nil {
 		return nil, err
 	}
+	return run(ctx, scheduler), nil
+}
+
+// run runs a scheduler until it is stopped.
+func run(ctx context.Context, scheduler almanac.Scheduler) *running {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Run(ctx) }()
@@ -190,7 +228,7 @@ func startHandlers(ctx context.Context, db database, e hooks, more ...almanac.Ev
 		cancel()
 		return <-ended
 	}
-	return &running{planner(scheduler), stop}, nil
+	return &running{planner(scheduler), stop}
 }
 
 // newScheduler returns a scheduler whose deliveries do nothing but tell.

@@ -87,6 +87,7 @@ func (b *bench) contestants() []contestant {
 		ours.contestant("nothing", b.Events, checkAlmanac),
 		tuned.contestant("nothing", b.Events, checkAlmanac),
 		almanacLane().contestant("nothing", b.Events, checkAlmanac),
+		almanacBatch().contestant("nothing", b.Events, checkAlmanac),
 		{
 			name: "almanac-loop", contract: "the store's claim and settle without the engine, 1,000 at a time: the library's own ceiling",
 			lacks: "retries, renewed leases, limits, a stop in good order", template: ours.template + "_backlog", fill: ours.backlog(b.Events), run: runLoop, check: checkAlmanac,
