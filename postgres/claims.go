@@ -18,6 +18,8 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 	if err := s.earlier.limited.Swap(nil); err != nil { // a claim whose other events were delivered has met it
 		return claim, *err
 	}
+	memory := r.Memory
+	r.Memory = nil // a claim of lanes with limits must not write to the events of the claim that it adds to
 	began, first := time.Now(), s.earlier.only.Load().hold(r)
 	if first {
 		if claim, err = s.withLimited(ctx, claim, r); err != nil || len(claim.Events) > 0 {
@@ -25,6 +27,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 		}
 	}
 	free, limits := r, s.earlier.limits.Load()
+	free.Memory = memory
 	if limits && !r.Mark.IsZero() { // lanes with limits have half of each claim while they use it, and every other claim of one event
 		free.Limit = (r.Limit + int(s.earlier.claims.Add(1)%2)) / 2
 	}

@@ -176,3 +176,36 @@ func TestAClaimIsUndoneWithItsTransaction(t *testing.T) {
 	require.Equal(t, e.ID, claimOne(t, store).ID)
 	require.Equal(t, claimed, status(store))
 }
+
+// A claim that is made of two, for lanes with and without names, has the events of both in the memory of another claim.
+func TestAClaimUsesTheMemoryOfAnother(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	owe(t, pool, 8)
+	_, err := pool.Exec(t.Context(), `
+		ALTER TABLE almanac.series DISABLE TRIGGER USER;
+		UPDATE almanac.series SET lane = 'crm' WHERE id % 2 = 0;
+		ALTER TABLE almanac.series ENABLE TRIGGER USER;
+		WITH gone AS (DELETE FROM almanac.queue WHERE series_id % 2 = 0 RETURNING *)
+		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, lane)
+		SELECT available_at, event_id, series_id, event_type, 'crm' FROM gone`)
+	require.NoError(t, err)
+	store := mustStore(t, pool)
+	first, err := store.Claim(t.Context(), birthdaysUpTo(2))
+	require.NoError(t, err)
+	require.Len(t, first.Events, 2)
+	seen := map[uuid.UUID]bool{first.Events[0].ID: true, first.Events[1].ID: true}
+
+	again := birthdaysUpTo(100)
+	again.Memory = &first
+	second, err := store.Claim(t.Context(), again)
+
+	require.NoError(t, err)
+	require.Len(t, second.Events, 6)
+	require.Len(t, second.Users, 6)
+	for _, e := range second.Events {
+		require.False(t, seen[e.ID], "an event twice, or of the claim before")
+		require.Equal(t, e.UserID, second.Users[e.UserID].ID)
+		seen[e.ID] = true
+	}
+}
