@@ -244,18 +244,18 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if lane := j.laneSince(); lane != "" {
 		return j.outcomeOf(InLane(lane))
 	}
-	if w.window == nil {
-		// No hours are quiet.
-	} else if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
-		return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
-	}
-	if len(j.route.checks) == 0 {
-		// A copy of the event would be for nothing.
-	} else if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
-		if outcome, asked := askedFor(err); asked {
-			return outcome
+	if w.window != nil {
+		if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
+			return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
 		}
-		return gaveUp(failureOf(err), err)
+	}
+	if len(j.route.checks) > 0 { // each would get a copy of the event
+		if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
+			if outcome, asked := askedFor(err); asked {
+				return outcome
+			}
+			return gaveUp(failureOf(err), err)
+		}
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, &j.event, attempt)
