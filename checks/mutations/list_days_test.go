@@ -239,7 +239,7 @@ var daysKept = []mutation{
 	{
 		promise: "The same release with other days is refused", in: "docs/adr/0077-calendar-releases.md",
 		file: "run_settle.go",
-		old:  "err = w.zones.Load().permits(e)", new: "err = nil",
+		old:  "err = zones.permits(e)", new: "err = nil",
 		test: ". TestTheSameReleaseWithOtherDaysIsRefusedForPlanning",
 	},
 	{

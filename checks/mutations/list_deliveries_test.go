@@ -149,7 +149,7 @@ var deliveries = []mutation{
 	{
 		promise: "If the user has opted out since, the event is CANCELLED.", in: "contrib/jetstream/README.md",
 		file: "run_work.go",
-		old:  "if !j.event.Origin.Forced && unwantedThen(", new: "if j.event.ClaimCount == 0 && !j.event.Origin.Forced && unwantedThen(",
+		old:  "if len(j.user.OptOuts) > 0 && !j.event.Origin.Forced && unwantedThen(", new: "if j.event.ClaimCount == 0 && !j.event.Origin.Forced && unwantedThen(",
 		test: "contrib/jetstream TestDeliveriesHaveTheUserWhoIsStoredThen",
 	},
 	{
