@@ -9,9 +9,10 @@ import (
 
 // ClaimRepository claims due events and stores their outcomes.
 type ClaimRepository interface {
-	// Claim takes due events, oldest first, and makes them PROCESSING under the request's
-	// token. Concurrent claims never take the same event and never wait for each other.
-	// No event is taken before it is due, except ahead: see Confirm.
+	// Claim takes due events and makes them PROCESSING under the request's token. The events of a type
+	// are taken oldest first. If more are due than the limit, types without limits take turns. Concurrent
+	// claims never take the same event and never wait for each other. No event is taken
+	// before it is due, except ahead: see Confirm.
 	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
 
 	// Renew extends the leases of the given tokens to the given time from now, and
@@ -143,6 +144,7 @@ type ClaimResult struct {
 	// too, and not only failures.
 	Failing bool
 	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. If
+	// events of several types are left, it is that of the type that is behind the others. If
 	// only Limited has events, and Mark is zero, it may be a time before the search instead. All
 	// events of lanes without limits that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.

@@ -44,10 +44,14 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 		asked := time.Now()
 		if len(waiting) > 0 { // they have half of each claim if they need it, and every other claim of one event
 			r.claims++
-			free = free[:min(len(free), (request.Limit+r.claims%2)/2)]
-			waiting = r.admitted(waiting, request.Limit-len(free), now, request.Lease/3)
+			half := min(len(free), (request.Limit+r.claims%2)/2)
+			waiting = r.admitted(waiting, request.Limit-half, now, request.Lease/3)
+			request.Limit = half
 		}
-		free = free[:min(request.Limit, len(free))]
+		free, claim.Reached = r.inTurn(free, request.Limit)
+		if len(waiting) > 0 {
+			claim.Limited = make(map[uuid.UUID]time.Time, len(waiting))
+		}
 		held := lease{
 			owner: request.Owner, program: request.Program, zoneData: request.ZoneData, claimed: now, expires: now.Add(request.Lease),
 		}
@@ -65,11 +69,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 				claimed.UsedBefore = used
 			}
 			claim.Events = append(claim.Events, claimed)
-			if i < len(free) {
-				claim.Reached = e.AvailableAt
-			} else if claim.Limited == nil {
-				claim.Limited = map[uuid.UUID]time.Time{e.ID: asked}
-			} else {
+			if i >= len(free) {
 				claim.Limited[e.ID] = asked
 			}
 			claim.Placed = claim.Placed || slices.ContainsFunc(lanesOf(e), func(name string) bool { return r.limits[name].Places > 0 || r.breakers[name].Allowed > 0 })

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
@@ -29,6 +31,7 @@ type lanes struct {
 	breakers map[string]almanac.Breaker // by name
 	passes   map[string]float64         // how much of their room lanes have had, divided by their weights
 	claims   int                        // beside lanes with limits
+	first    int                        // which of the types of a claim begins
 }
 
 // tokens returns how long n tokens take.
@@ -147,6 +150,39 @@ func (s *state) readyAt(e almanac.Event, now time.Time) time.Time {
 		}
 	}
 	return ready
+}
+
+// inTurn returns those of the free events, which are in the order in which they became available, that a claim takes: of each type
+// as many, if there are. It also returns what the next claim need not search, which ends with the type that is behind the others.
+func (s *state) inTurn(free []almanac.Event, limit int) (taken []almanac.Event, reached time.Time) {
+	nth, types := make(map[uuid.UUID]int), make(map[string][]almanac.Event)
+	for _, e := range free {
+		nth[e.ID] = len(types[e.Type])
+		types[e.Type] = append(types[e.Type], e)
+	}
+	names := slices.Sorted(maps.Keys(types))
+	if len(free) > limit && limit > 0 {
+		s.first++
+		slices.SortStableFunc(free, func(a, b almanac.Event) int {
+			turn := func(e almanac.Event) int { return (slices.Index(names, e.Type) + s.first) % len(names) }
+			return cmp.Or(cmp.Compare(nth[a.ID], nth[b.ID]), cmp.Compare(turn(a), turn(b)))
+		})
+	}
+	taken = free[:min(limit, len(free))]
+	if len(taken) == 0 {
+		return nil, time.Time{}
+	}
+	for _, e := range taken {
+		if e.AvailableAt.After(reached) {
+			reached = e.AvailableAt
+		}
+	}
+	for _, e := range free[len(taken):] {
+		if first := types[e.Type][max(0, nth[e.ID]-1)].AvailableAt; first.Before(reached) {
+			reached = first
+		}
+	}
+	return taken, reached
 }
 
 // turn is an event that waits, with what decides whose turn it is.

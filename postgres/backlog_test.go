@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -75,7 +77,7 @@ func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
 	}
 }
 
-// Events of several types are merged by the instant at which they became available. What another claim has locked is passed over,
+// Events of several types are claimed in equal shares, the oldest of each first. What another claim has locked is passed over,
 // and nothing is locked that is not taken.
 func TestClaimOfSeveralTypesTakesTheOldestAndLocksNoMore(t *testing.T) {
 	t.Parallel()
@@ -121,4 +123,95 @@ func TestClaimOfSeveralTypesTakesTheOldestAndLocksNoMore(t *testing.T) {
 	for _, tx := range open {
 		require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
 	}
+}
+
+// inThreeTypes gives the events of the queue three types. Those of BIRTHDAY are available longest, and those of DIGEST are few.
+const inThreeTypes = `
+	ALTER TABLE almanac.series DISABLE TRIGGER USER;
+	UPDATE almanac.series SET event_type = CASE WHEN id % 20 = 0 THEN 'DIGEST' WHEN id % 3 = 0 THEN 'RENEWAL' ELSE event_type END,
+		target_timestamp_utc = target_timestamp_utc + CASE WHEN id % 20 = 0 OR id % 3 = 0 THEN interval '1 hour' ELSE interval '0' END;
+	ALTER TABLE almanac.series ENABLE TRIGGER USER;
+	WITH gone AS (DELETE FROM almanac.queue RETURNING *)
+	INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+	SELECT s.target_timestamp_utc, q.event_id, s.id, s.event_type
+	FROM gone q JOIN almanac.series s ON s.id = q.series_id`
+
+var threeTypes = []string{almanac.TypeBirthday, "DIGEST", "RENEWAL"}
+
+// Claims of several types, each from the mark of the one before, take all events that are not locked, wherever the locked ones are.
+func TestTypesInTurnLeaveNoEventBehindTheMark(t *testing.T) {
+	t.Parallel()
+	for limit, locked := range map[int]string{1: "id % 20 = 0", 3: "id < 40", 8: "id % 3 = 0 AND id < 90", 50: "id % 7 = 0"} {
+		t.Run(fmt.Sprintf("%d at a time", limit), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			owe(t, pool, 400)
+			_, err := pool.Exec(t.Context(), inThreeTypes)
+			require.NoError(t, err)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+			tag, err := tx.Exec(t.Context(), "SELECT FROM almanac.queue WHERE series_id IN (SELECT id FROM almanac.series WHERE "+locked+") FOR UPDATE")
+			require.NoError(t, err)
+			store := mustStore(t, pool)
+			r := almanac.ClaimRequest{Types: threeTypes, Limit: limit, Lease: time.Hour}
+			claimed := 0
+			for n := limit; n > 0; {
+				r.Token = uuid.New()
+				claim, err := store.Claim(t.Context(), r)
+				require.NoError(t, err)
+				n, r.Mark = len(claim.Events), claim.Reached
+				claimed += n
+			}
+			require.Equal(t, 400-int(tag.RowsAffected()), claimed)
+		})
+	}
+}
+
+// One type is behind the others, which have events left too, beside an old transaction. A claim does not walk over what was claimed
+// of the others.
+func TestAClaimOfTypesInTurnCostsTheSameBesideAnOldTransaction(t *testing.T) {
+	t.Parallel()
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
+	owe(t, pool, 12_000)
+	for _, sql := range []string{inThreeTypes, "VACUUM ANALYZE almanac.users, almanac.series, almanac.queue"} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	old, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, old.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.queue")
+	require.NoError(t, err)
+	store := mustStore(t, pool)
+	r := almanac.ClaimRequest{Types: threeTypes, Limit: 20, Lease: time.Hour}
+	costs := func(claims int) (least int) {
+		least = math.MaxInt
+		for n := range claims {
+			r.Token = uuid.New()
+			claim, err := store.Claim(t.Context(), r)
+			require.NoError(t, err)
+			require.Len(t, claim.Events, r.Limit)
+			asked := received.last("claim")
+			if r.Mark = claim.Reached; claims-n > 10 || !slices.ContainsFunc(asked.args, func(arg any) bool { at, is := arg.([]time.Time); return is && at != nil }) {
+				continue // each second, one claim searches from the mark on
+			}
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			for i, arg := range asked.args {
+				if _, is := arg.(uuid.UUID); is { // the token, which is used
+					asked.args[i] = uuid.New()
+				}
+			}
+			p, _ := planOf(t, tx, "ANALYZE, BUFFERS, ", asked)
+			least = min(least, p.Hit+p.Read)
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+		return least
+	}
+	first := costs(20)
+	then := costs(300)
+	t.Logf("%d blocks at first, %d then", first, then)
+	require.LessOrEqual(t, then, first+first/4)
 }

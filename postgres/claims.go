@@ -62,10 +62,11 @@ const mostClaims = 100
 func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, limits, more bool, err error) {
 	var began time.Time
 	var from *time.Time
+	before := s.earlier.backlog.Load()
 	args := func(asked time.Time) pgx.StrictNamedArgs {
 		began, from = asked, s.visitsFrom(r.Mark)
 		args := claimArgs(r)
-		args["mark"], args["from"] = r.Mark, from
+		args["mark"], args["from"], args["reached"] = r.Mark, from, before.known(r)
 		return args
 	}
 	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows) error {
@@ -84,6 +85,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 		}
 		more = row.reached != nil && len(claim.Events) == 0
 		s.earlier.claimed.Store(int64(len(claim.Events)))
+		s.earlier.backlog.Store(before.after(r, claim, began))
 		return nil
 	})
 	return claim, limits, more, err

@@ -98,6 +98,48 @@ func (o *onlyLanes) hold(r almanac.ClaimRequest) bool {
 	return o != nil && !r.Mark.IsZero() && time.Since(o.asked) < time.Second && slices.Equal(o.types, r.Types)
 }
 
+// backlog is how far claims of several types have come in each, while the claims leave events. The types take turns, so that
+// one of them can be behind the others, and the mark with it.
+type backlog struct {
+	types   []string
+	reached []time.Time // of each type: what was available before is claimed, or was locked
+	began   time.Time   // when a claim last began at the mark for all types, by the monotonic clock of this process
+}
+
+// known returns how far earlier claims have come in each type, or nil if the search begins at the mark. It does so every second: other
+// processes, and this one, may store events that are overdue.
+func (b *backlog) known(r almanac.ClaimRequest) []time.Time {
+	if b == nil || r.Mark.IsZero() || time.Since(b.began) > time.Second || !slices.Equal(b.types, r.Types) {
+		return nil
+	}
+	return b.reached
+}
+
+// after returns how far the claims have come after one more, which began at a time. An event was not available before its due instant.
+func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began time.Time) *backlog {
+	if len(r.Types) < 2 || len(claim.Events) < r.Limit {
+		return nil
+	}
+	next := &backlog{types: r.Types, reached: make([]time.Time, len(r.Types)), began: began}
+	if before := b.known(r); before != nil {
+		copy(next.reached, before)
+		next.began = b.began
+	} else if r.Limit >= len(r.Types) { // each had its share
+		for i, t := range r.Types {
+			if !slices.ContainsFunc(claim.Events, func(e almanac.Event) bool { return e.Type == t }) {
+				next.reached[i] = claim.At.Add(-time.Since(began)) // no later than when the search began
+			}
+		}
+	}
+	for i := range claim.Events {
+		e := &claim.Events[i]
+		if at := &next.reached[slices.Index(r.Types, e.Type)]; e.Due.After(*at) {
+			*at = e.Due
+		}
+	}
+	return next
+}
+
 func claimArgs(r almanac.ClaimRequest) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "ahead": r.Ahead,

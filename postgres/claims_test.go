@@ -19,7 +19,7 @@ import (
 )
 
 // typesOfClaims are the types that the tests below ask for: a claim of one type walks one range of the
-// index, and a claim of several merges the ranges.
+// index, and a claim of several takes an equal share of each.
 var typesOfClaims = map[string][]string{
 	"of one type":                     {almanac.TypeBirthday},
 	"of several, of which one is due": {almanac.TypeBirthday, "NONE"},
@@ -66,7 +66,7 @@ func claimIDs(t *testing.T, store *postgres.Store, limit int, types []string) []
 // rest, in their order, and waits for none of the transactions.
 func TestOpenClaimsShareNothingAndNeverWait(t *testing.T) {
 	t.Parallel()
-	const claims, each = 3, 5
+	const claims, each = 3, 6
 	for name, types := range typesOfClaims {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

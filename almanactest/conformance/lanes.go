@@ -229,6 +229,54 @@ var namedLaneCases = cases{
 	},
 }
 
+// typeCases are backlogs of types without limits.
+var typeCases = cases{
+	"Claim/gives each type its share, however old the others are": func(k *kit) {
+		k.newEvents(30, almanactest.ReadyFor(3*time.Hour))
+		k.newEvents(3, almanactest.OfType("DIGEST"), almanactest.ReadyFor(time.Minute))
+		k.newEvents(30, almanactest.OfType("RENEWAL"), almanactest.ReadyFor(2*time.Hour))
+		var mark time.Time
+		n := map[string]int{}
+		for range 2 {
+			claim := k.takeOf(12, mark)
+			k.same("claimed", len(claim.Events), 12)
+			for _, e := range claim.Events {
+				n[e.Type]++
+			}
+			mark = claim.Reached
+		}
+		k.same("of the small one", n["DIGEST"], 3)
+		k.same("of the others", n[almanac.TypeBirthday] >= 10 && n["RENEWAL"] >= 10, true)
+		for claimed := 24; claimed < 63; {
+			claim := k.takeOf(12, mark)
+			k.same("claimed more", len(claim.Events) > 0, true)
+			claimed, mark = claimed+len(claim.Events), claim.Reached
+		}
+		k.same("left", len(k.takeOf(12, mark).Events), 0)
+	},
+	"Claim/of one event is now of one type, now of another": func(k *kit) {
+		k.newEvents(40, almanactest.ReadyFor(3*time.Hour))
+		k.newEvents(10, almanactest.OfType("DIGEST"), almanactest.ReadyFor(time.Minute))
+		n := map[string]int{}
+		var mark time.Time
+		for range 40 {
+			claim := k.takeOf(1, mark)
+			k.same("claimed", len(claim.Events), 1)
+			n[claim.Events[0].Type]++
+			mark = claim.Reached
+		}
+		k.same("of the small one", n["DIGEST"] > 3, true) // fewer once in a hundred million times
+	},
+}
+
+// takeOf claims events of three types from a mark on.
+func (k *kit) takeOf(limit int, mark time.Time) almanac.ClaimResult {
+	k.Helper()
+	return k.take(almanac.ClaimRequest{
+		Token: uuid.New(), Types: []string{almanac.TypeBirthday, "DIGEST", "RENEWAL"}, Limit: limit, Lease: time.Minute, Mark: mark,
+	})
+}
+
 // limit stores the limits of a lane, and reports whether the repository can.
 func (k *kit) limit(l almanac.Lane) bool {
 	k.Helper()

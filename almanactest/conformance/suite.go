@@ -56,6 +56,8 @@ func chapters() []cases {
 		whyEventCases, whyRuleCases,
 		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, laneLoadCases, namedLaneCases, breakerCases,
+		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
+		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases, laneCases, namedLaneCases, breakerCases,
 	}
 }
 

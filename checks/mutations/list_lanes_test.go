@@ -33,6 +33,18 @@ var lanes = []mutation{
 		test: "postgres TestPostgresRepository/^Lanes$",
 	},
 	{
+		promise: "types without limits take turns", in: operating,
+		file: "postgres/queries/claim.sql",
+		old:  "ORDER BY pg_catalog.random()", new: "ORDER BY live.name",
+		test: "postgres TestPostgresRepository/^Claim$",
+	},
+	{
+		promise: "types without limits take turns", in: operating,
+		file: "postgres/queries/claim.sql",
+		old:  "SELECT min(filled.since) FROM filled", new: "SELECT max(due.available_at) FROM due",
+		test: "postgres TestTypesInTurnLeaveNoEventBehindTheMark",
+	},
+	{
 		promise: "All processes share the *breaker*", in: operating,
 		file: "schema.sql",
 		old:  "places := least(l.places, s.allowed);", new: "places := l.places;",

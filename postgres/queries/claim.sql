@@ -2,14 +2,14 @@
 -- calendars are claimed only when they are due: an edit may release an event that was claimed early, and its text in the queue is gone.
 --   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit integer
 --   @lease interval · @mark timestamptz · @ahead interval (how soon) · @from timestamptz (visits_from of claim_lanes in schema.sql)
+--   @reached timestamptz[] (for each type where its search begins, if later than the mark; NULL if unknown)
 -- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
 -- over. Row locks last until the surrounding transaction ends. The lock is taken in a materialized step, because a plan that
 -- repeats the limited scan would take more than the limit. Every change of a pending event replaces its row in the queue. So the
 -- series, read as they were when the statement began, belong to the rows that the statement has locked.
--- Each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. If one type has
--- events to claim, its range is walked. If several types have, the oldest events of each are merged before any row is locked, so
--- that no more rows are locked than taken. More events than the limit are merged, because other claims can have the oldest
--- locked. See docs/adr/0038-queue-by-type.md.
+-- Each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. Each type that
+-- has events to claim has an equal share of the limit, so that a backlog of one type delays no other. What a type leaves of its share goes to the others, one after the other. If the limit is smaller than the number of
+-- types, chance decides which of them have a share. No row is locked that is not taken. See docs/adr/0038-queue-by-type.md.
 -- The mark bounds the scan of the index. Index entries left of the mark are dead, and stay as long as an old transaction is open.
 -- A mark in the future is ignored: the clock was set back. So is one that is
 -- not ten seconds later than the end of a pause of the type, for which events have waited.
@@ -24,16 +24,18 @@
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
 -- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
 -- the time that made the events due, even if the clock is set back meanwhile, when the last of the events became available, whether there
--- are events for claim_lanes.sql, and whether a type has a breaker. If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
+-- are events for claim_lanes.sql, and whether a type has a breaker. If events of several types are left, the time is that of the type that
+-- is behind the others. If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH of_type AS MATERIALIZED (
-    SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since
-    FROM pg_catalog.unnest(@types::text[]) AS t (name)
+    SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since, t.reached
+    FROM unnest(@types::text[], @reached::timestamptz[]) AS t (name, reached)
     LEFT JOIN :"schema".lanes l ON l.name = t.name
     LEFT JOIN LATERAL (
         SELECT n.allowed, n.answer_ids FROM :"schema".lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1
     ) b ON true
 ), asked AS MATERIALIZED (
-    SELECT o.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone, o.since
+    SELECT o.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone,
+        CASE WHEN o.since > '-infinity' THEN greatest(o.since, o.reached) ELSE o.since END AS since
     FROM of_type o
     WHERE NOT (o.paused OR o.limited)
 ), live AS MATERIALIZED (
@@ -51,45 +53,50 @@ WITH of_type AS MATERIALIZED (
         LIMIT 1
     ) oldest
     WHERE NOT a.alone
-), of_one AS MATERIALIZED (
-    SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
-    FROM :"schema".queue q
-    WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1) AND q.lane = ''
-        AND q.available_at >= (SELECT min(live.since) FROM live)
-        AND q.available_at <= now() + @ahead::interval
-        AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
-    ORDER BY q.available_at, q.event_id
-    LIMIT @limit
-    FOR UPDATE SKIP LOCKED
-), of_several AS MATERIALIZED (
-    SELECT locked.place, locked.series_id, locked.event_id, locked.event_type, locked.available_at
-    FROM (
-        SELECT oldest.place
-        FROM live
-        CROSS JOIN LATERAL (
-            SELECT q.ctid AS place, q.available_at, q.event_id
-            FROM :"schema".queue q
-            WHERE q.event_type = live.name AND q.lane = ''
-                AND q.available_at >= live.since
-                AND q.available_at <= now() + @ahead::interval
-                AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
-            ORDER BY q.available_at, q.event_id
-            LIMIT 2 * @limit::bigint + 100
-        ) oldest
-        WHERE (SELECT count(*) FROM live) > 1
-        ORDER BY oldest.available_at, oldest.event_id
-    ) merged
+), share AS MATERIALIZED (
+    SELECT l.name, l.since, @limit::bigint / l.types + CASE WHEN l.turn <= @limit::bigint % l.types THEN 1 ELSE 0 END AS most
+    FROM (SELECT live.name, live.since, row_number() OVER (ORDER BY pg_catalog.random()) AS turn, count(*) OVER () AS types FROM live) l
+), of_each AS MATERIALIZED (
+    SELECT q.*
+    FROM share
     CROSS JOIN LATERAL (
         SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
         FROM :"schema".queue q
-        WHERE q.ctid = merged.place
+        WHERE q.event_type = share.name AND q.lane = '' AND q.available_at >= share.since AND q.available_at <= now() + @ahead::interval
+            AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
+        ORDER BY q.available_at, q.event_id
+        LIMIT share.most
         FOR UPDATE SKIP LOCKED
-    ) locked
-    LIMIT @limit
+    ) q
+), filled AS MATERIALIZED (
+    SELECT share.name, coalesce(o.at, share.since) AS since, coalesce(o.last_id, '00000000-0000-0000-0000-000000000000') AS event_id
+    FROM share
+    LEFT JOIN (
+        SELECT e.event_type, count(*) AS n, max(e.available_at) AS at,
+            (pg_catalog.array_agg(e.event_id ORDER BY e.available_at DESC, e.event_id DESC))[1] AS last_id
+        FROM of_each e
+        WHERE (SELECT count(*) FROM live) > 1
+        GROUP BY e.event_type
+    ) o ON o.event_type = share.name
+    WHERE coalesce(o.n, 0::bigint) = share.most
+), of_rest AS MATERIALIZED (
+    SELECT q.*
+    FROM filled
+    CROSS JOIN LATERAL (
+        SELECT q.ctid AS place, q.series_id, q.event_id, q.event_type, q.available_at
+        FROM :"schema".queue q
+        WHERE q.event_type = filled.name AND q.lane = '' AND (q.available_at, q.event_id) > (filled.since, filled.event_id)
+            AND q.available_at <= now() + @ahead::interval
+            AND (q.available_at <= now() OR q.consulted IS NULL AND (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
+        ORDER BY q.available_at, q.event_id
+        LIMIT @limit
+        FOR UPDATE SKIP LOCKED
+    ) q
+    LIMIT @limit::bigint - (SELECT count(*) FROM of_each)
 ), due AS MATERIALIZED (
-    SELECT * FROM of_one
+    SELECT * FROM of_each
     UNION ALL
-    SELECT * FROM of_several
+    SELECT * FROM of_rest
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read
 ), claimed AS MATERIALIZED (
@@ -128,7 +135,9 @@ WITH of_type AS MATERIALIZED (
     FROM (SELECT o.id, o.event_id, o.version FROM claimed o ORDER BY o.target_timestamp_utc DESC, o.event_id DESC) c, clock
     HAVING count(*) > 0
 )
-SELECT clock.read, (SELECT max(due.available_at) FROM due), EXISTS (SELECT FROM of_type WHERE of_type.limited)
+SELECT clock.read, coalesce(CASE WHEN (SELECT count(*) FROM due) >= @limit THEN (SELECT min(filled.since) FROM filled) END,
+        (SELECT max(due.available_at) FROM due)
+    ), EXISTS (SELECT FROM of_type WHERE of_type.limited)
         OR EXISTS (
             SELECT
             FROM pg_catalog.unnest(@types::text[]) AS t (name)
