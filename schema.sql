@@ -1141,7 +1141,8 @@ BEGIN
         SELECT CASE WHEN r.lane <> next_lane.lane OR n.has_turn THEN next_lane.lane ELSE '' END, r.event_type, least(n.at, '9999-12-31'), r.lane,
             first.available_at, CASE WHEN n.has_turn THEN r.pass + of_lane.n / r.weight::float8 ELSE -1 END
         FROM (
-            SELECT r.*, coalesce(i.ready_at, ready) AS ready_at
+            -- Among the lanes in this one, its own events keep their pass while there is no room: the visit with the turn waits for that.
+            SELECT r.*, CASE WHEN r.lane = next_lane.lane AND inner_names <> '{}' THEN read_at ELSE coalesce(i.ready_at, ready) END AS ready_at
             FROM unnest(range_lanes, range_types, range_since, range_passes, range_weights, range_rooms, range_shares)
                 AS r (lane, event_type, since, pass, weight, room, share)
             LEFT JOIN unnest(inner_names, inner_ready) AS i (name, ready_at) ON i.name = r.lane AND r.lane <> next_lane.lane

@@ -57,7 +57,7 @@ func chapters() []cases {
 		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
 		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, laneLoadCases, namedLaneCases, breakerCases,
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
-		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases, laneCases, namedLaneCases, breakerCases,
+		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases, laneCases, obeyCases, namedLaneCases, breakerCases,
 	}
 }
 
