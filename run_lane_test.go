@@ -118,6 +118,54 @@ func TestARateIsKeptAtOneInstant(t *testing.T) {
 	})
 }
 
+// A daily limit holds over all processes, and over one that starts later on the day. The next day begins at midnight, by UTC.
+func TestADailyLimitHoldsUntilMidnight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // begins at midnight
+		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
+		handler := series{eventType: "SLOW", seconds: ago(time.Minute), execute: r.Deliver}
+		for range 10 {
+			storeEvent(t, w.store, handler)
+		}
+		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Daily: 4}))
+		began := time.Now()
+		w.run(t, handler)
+		time.Sleep(12 * time.Hour)
+		require.NoError(t, w.stop())
+		w = openOn(w.store)
+		w.run(t, handler)
+		w.run(t, handler)
+		time.Sleep(60 * time.Hour)
+		require.NoError(t, w.stop())
+		var days []int
+		for _, at := range r.beginnings {
+			days = append(days, int(at.Sub(began)/(24*time.Hour)))
+		}
+		require.Equal(t, []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2}, days)
+	})
+}
+
+// Waiting for a lane is no excuse: an event that is later than SkipOlder when its lane has room is not delivered.
+func TestAnEventThatWaitsForItsLaneForTooLongIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
+		skip := almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 30 * time.Minute}}
+		handler := series{skip, "SLOW", ago(time.Minute), r.Deliver}
+		for range 9 {
+			storeEvent(t, w.store, handler)
+		}
+		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 1.0 / 600, Burst: 1})) // one in ten minutes
+		w.run(t, handler)
+		time.Sleep(3 * time.Hour)
+		require.NoError(t, w.stop())
+		require.Len(t, r.beginnings, 2, "after 10 and 20 minutes; the third is 31 minutes late")
+		failed, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Failed))
+		require.NoError(t, err)
+		require.Equal(t, 7, failed)
+	})
+}
+
 func TestLanesAreChecked(t *testing.T) {
 	t.Parallel()
 	s := openOn(almanactest.NewRepository(nil)).scheduler(t, almanac.Birthday{})
