@@ -59,18 +59,21 @@ func bracketed(address string) string {
 
 // killMailer kills a worker that sends mails to a server at a point, lets another finish, waits
 // until the server is drained, too, and checks every invariant.
-func killMailer(r *chaos.Run, point chaos.Point, server string, drained func(context.Context) error) chaos.Figures {
+func killMailer(r *chaos.Run, point chaos.Point, server string, drained func(context.Context) error, change ...func(*chaos.Orders)) chaos.Figures {
 	r.Helper()
 	keep, answer := hold(r)
 	defer answer()
 	r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 	keep(point == chaos.MidSend)
-	victim := r.Work("victim", func(o *chaos.Orders) {
+	victim := r.Work("victim", append(change, func(o *chaos.Orders) {
 		o.Mail, o.Patience = server, 20*time.Second
 		if point != chaos.MidSend {
 			o.StopAt, o.StopAfter = point, 1+r.Random.IntN(times(point))
 		}
-	})
+		if o.Batch > 0 {
+			o.StopAfter = min(o.StopAfter, 3) // of some calls
+		}
+	})...)
 	if point == chaos.MidSend { // the receiver has the whole mail, and does not reply
 		for ctx := r.Within(20 * time.Second); r.Receiver.Arrived() == 0; {
 			require.NoError(r, ctx.Err(), "nothing arrives")
@@ -80,7 +83,7 @@ func killMailer(r *chaos.Run, point chaos.Point, server string, drained func(con
 		arrive(r, victim, point)
 	}
 	keep(false)
-	survivor := r.Work("survivor", func(o *chaos.Orders) { o.Mail = server })
+	survivor := r.Work("survivor", append(change, func(o *chaos.Orders) { o.Mail = server })...)
 	arrive(r, survivor, chaos.Ready)
 	death := r.Kill(victim)
 	answer()

@@ -19,6 +19,7 @@ import (
 // Entry is one delivery as the receiver saw it.
 type Entry struct {
 	Key        string // the idempotency key
+	Request    string // the id of the request, if it was a batch
 	Occurrence string // the user and the occurrence, as the message has them
 	Born       string // when the user was, as the message has it; empty if it does not
 	Body       string // a hash of the bytes
@@ -120,6 +121,14 @@ func entry(message string, body []byte) Entry {
 	return Entry{Occurrence: strings.TrimSpace(named[0] + " " + named[1]), Born: named[2], Body: hex.EncodeToString(sum[:8])}
 }
 
+// refuse answers a delivery that is not ours.
+func (r *Receiver) refuse(w http.ResponseWriter) {
+	r.mu.Lock()
+	r.refused++
+	r.mu.Unlock()
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
 // ServeHTTP takes a delivery, also for servers of the caller's own.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
@@ -132,17 +141,22 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	var message struct{ Message string }
 	clock, err := r.verify(req.Header, body, nows)
-	if err != nil || json.Unmarshal(body, &message) != nil {
-		r.mu.Lock()
-		r.refused++
-		r.mu.Unlock()
-		w.WriteHeader(http.StatusUnauthorized)
+	batched := req.Header.Get("Content-Type") == batchType
+	if err == nil && !batched {
+		err = json.Unmarshal(body, &message)
+	}
+	if err != nil {
+		r.refuse(w)
 		return
 	}
 	e := entry(message.Message, body)
 	e.Key, e.At, e.Clock = req.Header.Get("X-Idempotency-Key"), nows[clock], clock
 	if seconds, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err == nil { // as it was verified
 		e.Signed = time.Unix(seconds, 0)
+	}
+	if batched {
+		r.serveBatch(w, req, e, body)
+		return
 	}
 	r.mu.Lock()
 	n, answer := r.arrived, r.answer

@@ -21,7 +21,8 @@ type Plan struct {
 	Interval int    `json:"interval"` // seconds
 	Count    int    `json:"count"`
 	Poison   Poison `json:"poison,omitempty"`
-	To       string `json:"to,omitempty"` // the name of the receiver, of those in the orders; empty is the first
+	To       string `json:"to,omitempty"`   // the name of the receiver, of those in the orders; empty is the first
+	Lane     string `json:"lane,omitempty"` // of the events; empty is that of their type
 }
 
 // Poison is what the delivery of a user's events does to a worker.
@@ -103,6 +104,9 @@ func (ticks) Channel(e almanac.Event) almanac.Channel {
 		return almanac.Channel(m)
 	}
 }
+
+// Lane is that of the user's plan.
+func (ticks) Lane(u almanac.User, _ almanac.Occurrence) string { return planOf(u).Lane }
 
 // mark is what an event's message says besides the user, the occurrence and when
 // they were born: a poison, or a receiver.

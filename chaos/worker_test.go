@@ -102,6 +102,9 @@ type Orders struct {
 	NoPlans bool
 	// Breaker has the handler stop for a receiver that fails, and try each event twice only.
 	Breaker bool
+	// Batch is how many events it delivers in one request, or over one connection of a mail server. Zero
+	// delivers each event by itself.
+	Batch int
 	// Flood is the id of a user whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
@@ -250,6 +253,9 @@ func (w *worker) senders() ([]almanac.Option, error) {
 	} else {
 		settings = append(settings, webhook.AllowPorts(w.Public))
 	}
+	if w.Batch > 0 {
+		settings = append(settings, webhook.WithCloudEvents("/chaos", "com.example."))
+	}
 	receivers := map[string]string{string(almanac.ChannelWebhook): w.Receiver}
 	maps.Copy(receivers, w.Receivers)
 	var senders []almanac.Option
@@ -259,14 +265,14 @@ func (w *worker) senders() ([]almanac.Option, error) {
 			return nil, err
 		}
 		delete(receivers, string(almanac.ChannelWebhook))
-		senders = append(senders, almanac.WithDeliverer(almanac.ChannelWebhook, w.delivering(send)))
+		senders = append(senders, almanac.WithDeliverer(almanac.ChannelWebhook, w.sending(send)))
 	}
 	for name, url := range receivers {
 		send, err := webhook.New(url, settings...)
 		if err != nil {
 			return nil, err
 		}
-		senders = append(senders, almanac.WithDeliverer(almanac.Channel(name), w.delivering(send)))
+		senders = append(senders, almanac.WithDeliverer(almanac.Channel(name), w.sending(send)))
 	}
 	return senders, nil
 }
