@@ -101,6 +101,47 @@ func TestAnAnswerToABatchNamesTheFailures(t *testing.T) {
 	}
 }
 
+// A batch that was not accepted is tried again: as another request, with the same bytes for each event.
+func TestABatchIsTriedAgainWithTheSameEvents(t *testing.T) {
+	t.Parallel()
+	n := 0
+	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
+		switch n++; n {
+		case 1: // it may have accepted them
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	d := deliverer(t, r.URL, webhook.WithCloudEvents("/greetings", ""), webhook.WithSecrets(secret('a')))
+	batch := greetings(3)
+	for attempt := range 3 {
+		for i, err := range d.DeliverBatch(t.Context(), batch) {
+			switch attempt {
+			case 2:
+				require.NoError(t, err)
+			case 1:
+				require.Equal(t, almanac.Busy(30*time.Second, &webhook.StatusError{Code: 503}).Error(), err.Error())
+				fallthrough
+			default:
+				require.Error(t, err, i)
+				require.NotErrorIs(t, err, almanac.ErrPermanent)
+			}
+		}
+	}
+	require.Len(t, r.calls, 3)
+	ids := make(map[string]bool)
+	for _, call := range r.calls {
+		require.Equal(t, string(r.calls[0].body), string(call.body))
+		ids[call.header.Get("Webhook-Id")] = true
+	}
+	require.Len(t, ids, 3)
+	// A batch with other members has the same bytes for those that are in both.
+	require.NoError(t, d.DeliverBatch(t.Context(), batch[1:2])[0])
+	require.Contains(t, string(r.calls[0].body), strings.Trim(string(r.calls[3].body), "[]"))
+}
+
 // A receiver that does not understand one event refuses the whole batch.
 func TestAPoisonousEventOfABatchFailsAlone(t *testing.T) {
 	t.Parallel()
