@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,44 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
+
+// inBatchesToo returns cases for single events, and the same with batches of three.
+func inBatchesToo(tests map[string]faultCase) map[string]faultCase {
+	both := maps.Clone(tests)
+	for name, tt := range tests {
+		tt.batch = 3
+		both[name+", in batches"] = tt
+	}
+	return both
+}
+
+// faultyBatch delivers each event of a batch as a single one, at the same time.
+type faultyBatch struct {
+	s *stage
+	f *faulty
+}
+
+func (b faultyBatch) DeliverBatch(ctx context.Context, batch []almanac.Delivery) []error {
+	if len(batch) > 1 {
+		b.s.mu.Lock()
+		b.s.together++
+		b.s.mu.Unlock()
+	}
+	errs := make([]error, len(batch))
+	var all sync.WaitGroup
+	for i, d := range batch {
+		all.Go(func() {
+			defer func() {
+				if cause := recover(); cause != nil {
+					errs[i] = fmt.Errorf("panic: %v", cause)
+				}
+			}()
+			errs[i] = b.s.receive(ctx, b.f, d)
+		})
+	}
+	all.Wait()
+	return errs
+}
 
 // calls is a BatchDeliverer that notes the size of each call.
 type calls struct {
@@ -186,5 +225,77 @@ func TestABatchThatFailsIsOneFailure(t *testing.T) {
 		for _, e := range events.Items {
 			require.Equal(t, 1, e.RetryCount)
 		}
+	})
+}
+
+// A batch has no more events than its lane admits, and each keeps its place until the call has ended.
+func TestBatchesKeepTheLimitsOfTheirLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var started []time.Time
+		present, peak := 0, 0
+		c := &calls{do: func(_ context.Context, batch []almanac.Delivery) []error {
+			mu.Lock()
+			present += len(batch)
+			peak = max(peak, present)
+			for range batch {
+				started = append(started, time.Now())
+			}
+			mu.Unlock()
+			time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			present -= len(batch)
+			return make([]error, len(batch))
+		}}
+		h := series{eventType: "SLOW", seconds: ago(time.Minute)}
+		w := openOn(almanactest.NewRepository(nil))
+		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 20, Burst: 8, Places: 6}))
+		for range 60 {
+			storeEvent(t, w.store, h)
+		}
+		h.execute = almanac.Batched(c, 20).Deliver
+		w.run(t, h, almanac.WithWorkers(20))
+		time.Sleep(time.Minute)
+		require.NoError(t, w.stop())
+		require.Len(t, started, 60)
+		require.LessOrEqual(t, peak, 6)
+		require.Greater(t, slices.Max(c.sizes), 1)
+		for i, at := range started {
+			for j := range i {
+				require.LessOrEqual(t, float64(i-j+1), 8+20*(at.Sub(started[j]).Seconds()+0.25), "starts %d to %d", j, i)
+			}
+		}
+	})
+}
+
+func TestABatchThatHangsDelaysNoOtherLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &calls{do: func(ctx context.Context, batch []almanac.Delivery) []error {
+			if batch[0].Event.Lane == "slow" {
+				<-ctx.Done()
+				return slices.Repeat([]error{context.Cause(ctx)}, len(batch))
+			}
+			return make([]error, len(batch))
+		}}
+		d := almanac.Batched(c, 5)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			for _, err := range together(ctx, d, 12, "slow") {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+		for range 10 {
+			began := time.Now()
+			for _, err := range together(ctx, d, 7, "fast") {
+				require.NoError(t, err)
+			}
+			require.Equal(t, time.Millisecond, time.Since(began))
+		}
+		slow.Wait()
 	})
 }

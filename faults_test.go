@@ -26,16 +26,20 @@ const (
 	perhaps // as it happens: who is first, the sweep or a renewal, or what a process has in its hands
 )
 
+// faultCase is a fault by itself, and what it must come to.
+type faultCase struct {
+	faults   []fault
+	jump     time.Duration
+	receiver delivering
+	crashes  crashing
+	batch    int
+}
+
 // Each fault by itself, in a course in which it cannot but meet a call.
 func TestAFaultLosesNothing(t *testing.T) {
 	t.Parallel()
 	at, second := 2*time.Second, time.Second
-	tests := map[string]struct {
-		faults   []fault
-		jump     time.Duration
-		receiver delivering
-		crashes  crashing
-	}{
+	tests := map[string]faultCase{
 		"no fault":      {},
 		"a claim fails": {faults: []fault{{"claim", fails, at, 0}}},
 		"a claim commits, and its answer is lost":       {faults: []fault{{"claim", loses, at, 0}}},
@@ -58,11 +62,11 @@ func TestAFaultLosesNothing(t *testing.T) {
 		"the clock leaps ahead":                         {jump: time.Hour, receiver: lingers, crashes: perhaps},
 		"the clock is put back":                         {jump: -time.Minute, receiver: lingers},
 	}
-	for name, tt := range tests {
+	for name, tt := range inBatchesToo(tests) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := course{Slots: 3, People: 2, Count: 4, Interval: second, Processes: [][]fault{tt.faults, tt.faults}}
+				c := course{Slots: 3, People: 2, Count: 4, Interval: second, Processes: [][]fault{tt.faults, tt.faults}, Batch: tt.batch}
 				c.Receiver = []delivering{accepts, accepts, accepts, accepts}
 				if tt.receiver != "" {
 					c.Receiver[0] = tt.receiver
@@ -85,6 +89,9 @@ func TestAFaultLosesNothing(t *testing.T) {
 				}
 				if tt.crashes == none && crashes > 0 || tt.crashes == some && crashes == 0 {
 					t.Errorf("leases of %d events ran out", crashes)
+				}
+				if tt.batch > 0 && s.together == 0 {
+					t.Error("vacuous: no batch had two events")
 				}
 				if tt.crashes == none && len(s.ledger) != c.People*c.Count {
 					t.Errorf("%d deliveries of %d", len(s.ledger), c.People*c.Count)
@@ -132,6 +139,7 @@ func drawCourse(t *rapid.T) course {
 		Receiver:  rapid.SliceOfN(rapid.SampledFrom([]delivering{accepts, accepts, accepts, accepts, busy, lingers, refuses, ignores, panicked}), 1, 10).Draw(t, "receiver"),
 		Processes: rapid.SliceOfN(rapid.SliceOfN(faults, 0, 3), 0, 4).Draw(t, "processes"),
 		Jumps:     rapid.SliceOfN(jumps, 0, 2).Draw(t, "jumps"),
+		Batch:     rapid.SampledFrom([]int{0, 0, 2, 5}).Draw(t, "batch"),
 	}
 }
 
@@ -335,6 +343,7 @@ type course struct {
 	Receiver             []delivering // what becomes of each delivery in turn, over and over
 	Processes            [][]fault    // of the first two, and of those that follow the dead
 	Jumps                []jump
+	Batch                int // how many events are delivered in one call; zero for single ones
 }
 
 // harmless reports whether the faults need not show: no lease is lost.
@@ -388,6 +397,7 @@ type stage struct {
 	started    int
 	processes  []*member
 	bit        map[fault]int
+	together   int                      // batches of several events
 	ended      map[string]almanac.Event // terminal when last looked at
 	complaints []string
 	running    sync.WaitGroup
@@ -464,13 +474,16 @@ func pass(d time.Duration) {
 
 // handler plans and delivers the events of users.
 func (s *stage) handler(f *faulty) series {
+	deliver := func(ctx context.Context, d almanac.Delivery) error { return s.receive(ctx, f, d) }
+	if s.Batch > 0 {
+		deliver = almanac.Batched(faultyBatch{s, f}, s.Batch).Deliver
+	}
 	return series{
 		Execution: almanac.Execution{
 			AttemptTimeout: faultAttempt, CatchUpPolicy: almanac.CatchUp{All: true},
 			RetryPolicy: almanac.RetryPolicy{Attempts: 50, First: 100 * time.Millisecond, Factor: 1.5, Max: 2 * time.Second},
 		},
-		eventType: "TICK", seconds: s.seconds,
-		execute: func(ctx context.Context, d almanac.Delivery) error { return s.receive(ctx, f, d) },
+		eventType: "TICK", seconds: s.seconds, execute: deliver,
 	}
 }
 
