@@ -50,16 +50,19 @@ func (b *bench) lanes(ctx context.Context) error {
 	for _, kind := range []struct {
 		name, contract string
 		of             int // in how many lanes the due events are; zero for events without lanes
+		limited        bool
 	}{
-		{"none", "the store's claim of 100 events; no event has a lane", 0},
-		{"ten", "the same; the due events are in ten of 10,000 lanes", 10},
-		{"all", "the same; the due events are in 10,000 lanes", allLanes},
+		{"none", "the store's claim of 100 events; no event has a lane. Then single calls", 0, false},
+		{"ten", "the same; the due events are in ten of 10,000 lanes", 10, false},
+		{"all", "the same; the due events are in 10,000 lanes", allLanes, false},
+		{"ten, limited", "the same as ten; each lane has a rate above the load", 10, true},
+		{"all, limited", "the same as all; each lane has a rate above the load", allLanes, true},
 	} {
 		if !b.chosen(section, kind.name) {
 			continue
 		}
-		template := fmt.Sprintf("lanes_%d", kind.of)
-		if err := b.lanesOf(ctx, template, kind.of); err != nil {
+		template := fmt.Sprintf("lanes_%d_%t", kind.of, kind.limited)
+		if err := b.lanesOf(ctx, template, kind.of, kind.limited); err != nil {
 			return err
 		}
 		db, err := b.cluster.open(ctx, template)
@@ -75,9 +78,19 @@ func (b *bench) lanes(ctx context.Context) error {
 			if _, err := db.pool.Exec(ctx, "CHECKPOINT"); err != nil {
 				return nil, err
 			}
-			return b.claimInFront(ctx, db, laneDue, &mark)
+			claims, err := b.claimInFront(ctx, db, laneDue, &mark)
+			if err != nil {
+				return nil, err
+			}
+			calls, err := besideLanes(ctx, db)
+			return append(claims, calls...), err
 		}})
 	}
+	steps, err := b.oldSteps(ctx)
+	if err != nil {
+		return err
+	}
+	entries = append(entries, steps...)
 	if name := "wave"; b.chosen(section, name) {
 		ours := almanacSystem()
 		if err := b.template(ctx, ours.template+"_backlog", ours.backlog(b.Events)); err != nil {
@@ -93,11 +106,14 @@ func (b *bench) lanes(ctx context.Context) error {
 			return err
 		}
 		entries = append(entries, entry{
-			name: name, contract: fmt.Sprintf("ten due events of a lane, beside %d of another one that are due earlier; both are in one with a rate of %d a second", b.Events-few, waveRate),
+			name: name, contract: fmt.Sprintf("ten due events of a lane, beside %d of another one that are due earlier; both are in one with a rate of %d a second", b.Crowd-few, waveRate),
 			run: b.cluster.on("lanes_fair", b.fair),
 		})
 	}
-	return b.rounds(ctx, section, b.Rounds, entries)
+	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
+		return err
+	}
+	return b.lateInLanes(ctx)
 }
 
 // few is how many events are beside many.
@@ -105,7 +121,7 @@ const few = 10
 
 // crowd prepares a backlog of two lanes in one: the last events are in the small one.
 func (b *bench) crowd(ctx context.Context, db database) error {
-	if err := almanacSystem().backlog(b.Events)(ctx, db); err != nil {
+	if err := almanacSystem().backlog(b.Crowd)(ctx, db); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
@@ -204,8 +220,22 @@ func (b *bench) wave(ctx context.Context, db database) ([]reading, error) {
 	}, nil
 }
 
+// limitAll gives all lanes limits that no claim meets.
+//
+//	$1 bigint (lanes)
+const limitAll = `
+	WITH stored AS (
+		INSERT INTO almanac.lanes (name, rate, burst)
+		SELECT 'lane' || n, 100000, 100000
+		FROM generate_series(0, $1::bigint - 1) n
+		RETURNING name
+	)
+	INSERT INTO almanac.lane_states (lane, full_at)
+	SELECT name, now()
+	FROM stored`
+
 // lanesOf prepares tables whose due events are in so many lanes.
-func (b *bench) lanesOf(ctx context.Context, template string, of int) error {
+func (b *bench) lanesOf(ctx context.Context, template string, of int, limited bool) error {
 	return b.template(ctx, template, func(ctx context.Context, db database) error {
 		if err := migrateAlmanac(ctx, db); err != nil {
 			return err
@@ -217,7 +247,10 @@ func (b *bench) lanesOf(ctx context.Context, template string, of int) error {
 			if _, err := conn.Exec(ctx, history, laneRows, laneDue); err != nil || of == 0 {
 				return err
 			}
-			_, err := conn.Exec(ctx, named, of, allLanes)
+			if _, err := conn.Exec(ctx, named, of, allLanes); err != nil || !limited {
+				return err
+			}
+			_, err := conn.Exec(ctx, limitAll, allLanes)
 			return err
 		})
 	})

@@ -80,6 +80,7 @@ type sizes struct {
 	Idle      []int           `json:"idle"`               // events far off, while nothing is due
 	Held      int             `json:"held"`               // events ahead of their instant in one process
 	Aged      int             `json:"aged"`               // events worked off while an old transaction is open, or released from dead workers
+	Crowd     int             `json:"crowd"`              // events of a lane beside few of another one
 	Beside    int             `json:"beside"`             // events of a backlog beside a neighbour
 	Waiting   int             `json:"waiting"`            // due events of a paused or an unhandled type
 	Ended     int             `json:"ended"`              // ended events of a user who is edited
@@ -100,7 +101,7 @@ func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Viewed: []int{100_000}, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Crowd: 60_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Viewed: []int{100_000}, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
 	}
 }
 
@@ -109,7 +110,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Viewed: []int{100_000}, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Crowd: 10_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Viewed: []int{100_000}, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
 	}
 }
 
@@ -117,7 +118,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	quick := flags.Bool("quick", false, "take small sizes, to see that it works")
-	huge := flags.Bool("huge", false, "measure claims, idling, beside and dashboard also with ten million rows, which takes long to prepare")
+	huge := flags.Bool("huge", false, "measure claims, idling, beside and dashboard also with ten million rows, and lanes/fair with a million, which takes long to prepare")
 	rounds := flags.Int("rounds", 0, "how many rounds of what is run in rounds; 0 means 3, or 1 with -quick")
 	events := flags.Int("events", 0, "the size of a backlog; 0 means 60,000, or 10,000 with -quick")
 	burst := flags.Int("burst", 0, "how many events are due at one instant; 0 means 100,000, or 10,000 with -quick")
@@ -149,6 +150,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		o.sizes.Tables = append(o.sizes.Tables, 10_000_000)
 		o.sizes.Idle = append(o.sizes.Idle, 1_000_000, 10_000_000)
 		o.sizes.History = 10_000_000
+		o.sizes.Crowd = 1_000_000
 		o.sizes.Viewed = append(o.sizes.Viewed, 10_000_000)
 	}
 	for _, given := range []struct{ flag, size *int }{
