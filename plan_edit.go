@@ -245,3 +245,57 @@ func (result UpdateUserResult) with(before Roster, stored Edit) UpdateUserResult
 	}
 	return result
 }
+
+// staysDue reports whether a pending event whose instant has passed stays, though its occurrence has another time of
+// the same day, which has passed too. With the same nominal time, an edit before this one has kept it, or RunNow made
+// it due. The latter moves with its user to another zone.
+func (p replanning) staysDue(e Event, same Occurrence) bool {
+	return !e.Due.After(p.Now) && same.Wall.Date == e.Wall.Date &&
+		(e.ReadyAt.After(p.Now) || e.nominal() != nominalOf(same.Occurrence) || p.is.Timezone == p.User.Timezone)
+}
+
+// madeDue reports whether [Operator].RunNow made a pending event due before its occurrence or in
+// the window after it, and the edit changes neither the occurrence nor the zone, nor refuses the event. It is
+// false for [Planner].Reschedule, which has no edit and moves the event back to its occurrence.
+func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
+	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || !p.dueByNow(e) || unwantedThen(h, p.is, e, p.Now) {
+		return false
+	}
+	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) && r.Instant.After(p.Now) {
+		return false
+	}
+	was, found, err := occurrenceNamed(h, p.User, e)
+	return err == nil && found && was.Wall == same.Wall && was.Zone == same.Zone
+}
+
+// dueByNow reports whether [Operator].RunNow may have made an event due: by now, or at the end of the quiet hours.
+func (p replanning) dueByNow(e Event) bool {
+	if p.window == nil || !e.Due.After(p.Now) {
+		return !e.Due.After(p.Now)
+	}
+	opens, _, _ := p.window(p.User).Next(p.User.Timezone, p.Now)
+	return e.Due.Equal(opens)
+}
+
+// passesOver reports whether an unused occurrence earlier than that of the pending event is still to come.
+func (p replanning) passesOver(h oneSeries, e Event) bool {
+	if !e.Due.After(p.Now) {
+		return false
+	}
+	first, err := plan(h, p.is, beyond{after: stillToCome(h, &p.is, p.Now), used: p.Used[h.id()], began: p.Now})
+	return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey
+}
+
+// leavesTimes reports whether a series lacks the occurrence of a pending event because of
+// this program's zone rules, not because of the edit. That is so if the rules skip the
+// wall time or show it twice, and the edit does not change the times of the series.
+func (p replanning) leavesTimes(h oneSeries, e Event) bool {
+	lenient := calendar.Policies{Gap: calendar.GapForward, Fold: calendar.FoldFirst}
+	if r, err := calendar.StoredTimezone(e.Zone).Resolve(e.Wall, lenient); err != nil || r.Reading == calendar.ShownOnce {
+		return false
+	}
+	from := e.Due.Add(-searchBack)
+	was, errWas := nextOf(h, &p.User, from)
+	is, errIs := nextOf(h, &p.is, from)
+	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
+}

@@ -243,7 +243,8 @@ const (
 type typePass struct {
 	*scheduler
 	eventType string
-	options   RescheduleOptions
+	passed    time.Duration // see [Planner].RescheduleType
+	dryRun    bool
 	wary      *atomic.Bool // an edit has waited in vain
 }
 
@@ -259,7 +260,7 @@ func (p typePass) replanUser(ctx context.Context, r Roster, zones *zoneView) (Up
 	// An event that is claimed ahead of its instant is released by an edit.
 	ahead := slices.ContainsFunc(r.InFlight, func(e Event) bool { return e.Status == Processing })
 	changes := len(edit.Changed)+len(edit.New)+len(edit.Removed) > 0
-	if p.options.DryRun || !changes && !ahead {
+	if p.dryRun || !changes && !ahead {
 		return p.shown(p.of(ctx, r, zones), edit).with(r, retargeted(r, edit)), nil
 	}
 	bound, cancel := ctx, func() {}
@@ -291,7 +292,7 @@ func (p typePass) isLocked(ctx context.Context, id uuid.UUID) bool {
 }
 
 func (p typePass) of(ctx context.Context, r Roster, zones *zoneView) replanning {
-	return replanning{r, r.User, []string{p.eventType}, zones, p.guard(ctx, r.User.ID), p.window, p.options.Passed}
+	return replanning{r, r.User, []string{p.eventType}, zones, p.guard(ctx, r.User.ID), p.window, p.passed}
 }
 
 // plan plans a user's edit. If it adds events to series whose used keys the roster lacks, it looks the keys up

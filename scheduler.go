@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -185,9 +186,16 @@ type Planner interface {
 
 	// RescheduleType replans the pending events of one type for a page of users, as after a change of its
 	// handler. The result has an item for each user who was replanned, in the order of ids. Series without
-	// an open event are planned, as in Backfill. The rules are those of Reschedule, except as the options
-	// say. Each user whose events change is one transaction, and four such transactions are in progress at a
+	// an open event are planned, as in Backfill. The rules are those of Reschedule, except as passed says.
+	// Each user whose events change is one transaction, and four such transactions are in progress at a
 	// time. The other users are read without locks. Repeating a call changes nothing twice.
+	//
+	// passed says what becomes of a pending event if the time that the handler names now differs from that
+	// of the event, and has passed. Zero means the rule of an edit: the event is removed, and the next
+	// occurrence is planned; but an event that is due stays due if its new time is on the same day, or if a
+	// new release of a calendar moved it. A positive duration makes the event due at once if its new time
+	// was at most that long ago; otherwise the rule of an edit holds. [PassedNow] has no such limit. A
+	// negative duration, such as [PassedSkip], removes each such event.
 	//
 	// A user who cannot be replanned is in the list of refusals. If another transaction has locked the user
 	// for five seconds, the refusal is [ErrLocked]; call again for that user. The error is an
@@ -195,7 +203,10 @@ type Planner interface {
 	// and that of the repository if the users cannot be read. When ctx ends, the users who were begun are
 	// processed to the end, and the result has them, with Next after the last of them, beside the cause of
 	// ctx. For all pages of a type, with counts, use ops.RollOut.
-	RescheduleType(ctx context.Context, eventType string, page Page, options RescheduleOptions) (List[UpdateUserResult], []Refusal, error)
+	RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error)
+
+	// PreviewReschedule returns what RescheduleType would return. It stores nothing and locks nothing.
+	PreviewReschedule(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error)
 
 	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time. The event has no
 	// successor, unless its handler is a [Follower]. If the instant has passed, the event is due at once. On

@@ -273,39 +273,32 @@ func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) 
 	return events, nil
 }
 
-// RescheduleOptions are options of [Planner].RescheduleType. The zero RescheduleOptions means the rules of
-// [Planner].Reschedule.
-type RescheduleOptions struct {
-	// DryRun stores nothing and locks nothing. The result says what would change.
-	DryRun bool
-	// Passed says what becomes of a pending event if the time that the handler names now differs from that
-	// of the event, and has passed. Zero means the rule of an edit: the event is removed, and the next
-	// occurrence is planned; but an event that is due stays due if its new time is on the same day, or if a
-	// new release of a calendar moved it. A positive duration makes the event due at once if its new time
-	// was at most that long ago; otherwise the rule of an edit holds. PassedNow has no such limit. A negative
-	// duration, such as PassedSkip, removes each such event.
-	Passed time.Duration
-}
-
-// Values of [RescheduleOptions].Passed.
+// Values of the argument passed of [Planner].RescheduleType.
 const (
 	PassedNow  time.Duration = math.MaxInt64 // due at once
 	PassedSkip time.Duration = -1            // removed
 )
 
-func (s *scheduler) RescheduleType(ctx context.Context, eventType string, page Page, options RescheduleOptions) (List[UpdateUserResult], []Refusal, error) {
-	if _, err := s.registry.Handler(eventType); err != nil {
+func (s *scheduler) RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
+	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, false, new(atomic.Bool)})
+}
+
+func (s *scheduler) PreviewReschedule(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
+	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, true, new(atomic.Bool)})
+}
+
+func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (List[UpdateUserResult], []Refusal, error) {
+	if _, err := s.registry.Handler(p.eventType); err != nil {
 		return List[UpdateUserResult]{}, nil, err
 	}
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return List[UpdateUserResult]{}, nil, err
 	}
-	read, err := s.repository.Rosters(ctx, eventType, page)
+	read, err := s.repository.Rosters(ctx, p.eventType, page)
 	if err != nil {
 		return List[UpdateUserResult]{}, nil, err
 	}
-	p := typePass{s, eventType, options, new(atomic.Bool)}
 	results, errs := make([]UpdateUserResult, len(read.Items)), make([]error, len(read.Items))
 	p.wary.Store(len(results) == 1) // as a user who was locked before
 	workers := reschedulers

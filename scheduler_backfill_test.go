@@ -387,9 +387,9 @@ func TestRescheduleTypeMovesWhatThePresentRuleMoves(t *testing.T) {
 			w.countNotices(almanac.EventCreated)
 			scheduler := w.schedulerOf(t, []almanac.EventHandler{on(28, 8), almanac.Birthday{}})
 			var moved [2]int
-			for i, options := range []almanac.RescheduleOptions{{DryRun: true}, {}} {
+			for i, replan := range []func(context.Context, string, almanac.Page, time.Duration) (almanac.List[almanac.UpdateUserResult], []almanac.Refusal, error){scheduler.PreviewReschedule, scheduler.RescheduleType} {
 				for page := (almanac.Page{Limit: 3}); ; {
-					found, refused, err := scheduler.RescheduleType(t.Context(), "NOTICE", page, options)
+					found, refused, err := replan(t.Context(), "NOTICE", page, 0)
 					require.NoError(t, err)
 					require.Empty(t, refused)
 					for _, u := range found.Items {
@@ -407,7 +407,7 @@ func TestRescheduleTypeMovesWhatThePresentRuleMoves(t *testing.T) {
 				require.Equal(t, 6*i, w.countNotices(almanac.EventRescheduled))
 			}
 			require.Equal(t, [2]int{6, 6}, moved)
-			again, _, err := scheduler.RescheduleType(t.Context(), "NOTICE", almanac.Page{}, almanac.RescheduleOptions{})
+			again, _, err := scheduler.RescheduleType(t.Context(), "NOTICE", almanac.Page{}, 0)
 			require.NoError(t, err)
 			for _, u := range again.Items {
 				require.Equal(t, u.User.FirstName != "Pia", u.Unchanged == 1)
@@ -442,7 +442,11 @@ func TestRescheduleTypeWithANewTimeThatHasPassed(t *testing.T) {
 				time.Sleep(15*24*time.Hour + 9*time.Hour) // the sixteenth, at nine
 				var found [2]almanac.UpdateUserResult
 				for i := range found {
-					page, _, err := w.scheduler(t, on(10, 9)).RescheduleType(t.Context(), "NOTICE", almanac.Page{}, almanac.RescheduleOptions{DryRun: i == 0, Passed: c.passed})
+					replan := w.scheduler(t, on(10, 9)).PreviewReschedule
+					if i == 1 {
+						replan = w.scheduler(t, on(10, 9)).RescheduleType
+					}
+					page, _, err := replan(t.Context(), "NOTICE", almanac.Page{}, c.passed)
 					require.NoError(t, err)
 					found[i] = page.Items[0]
 				}

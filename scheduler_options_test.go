@@ -55,6 +55,7 @@ func optionCases() map[string]optionCase {
 		"WithLogger":      {nil, almanac.WithLogger(nil), "logger is nil"},
 
 		"WithWindow":          {almanac.WithWindow(nil), almanac.WithWindow(func(almanac.User) calendar.Window { panic("no window") }), "window of the zero user: almanac: choosing a window panicked: no window"},
+		"WithQuarantine":      {almanac.WithQuarantine(0, 0), almanac.WithQuarantine(-1, 0), "a limit of the quarantine is negative"},
 		"WithOptionalProfile": {good: almanac.WithOptionalProfile()},
 		"WithZoneGuess":       {almanac.WithZoneGuess("UTC", nil), almanac.WithZoneGuess("PST", nil), `default zone: calendar: "PST" is not a known time zone; did you mean "America/Los_Angeles"?`},
 	}

@@ -114,14 +114,8 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 			if !o.moves(*open) {
 				return Edit{}, nil
 			}
-			moved, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.moved(h, r.User, *open) })
-			switch {
-			case err != nil:
-				return Edit{}, err
-			case unwantedThen(h, r.User, moved, r.Now):
-				return Edit{}, optedOut(r.User, eventType)
-			}
-			return Edit{Changed: []Event{zones.stamp(moved)}}, nil
+			e, err := s.oneOffAs(ctx, h, r, func() (Event, error) { return o.moved(h, r.User, *open) })
+			return Edit{Changed: []Event{zones.stamp(e)}}, err
 		}
 		if len(r.Used[series]) > 0 {
 			return Edit{}, nil
@@ -132,15 +126,9 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if len(all) >= maxOpen {
 			return Edit{}, &ValidationError{[]FieldError{{Field: "user", Problem: fmt.Sprintf("has %d open events, and no more are scheduled", len(all))}}}
 		}
-		e, err := guarded(s.guard(ctx, userID), "planning", eventType, func() (Event, error) { return o.event(h, r.User) })
-		if err != nil {
-			return Edit{}, err
-		}
-		if unwantedThen(h, r.User, e, r.Now) {
-			return Edit{}, optedOut(r.User, eventType)
-		}
+		e, err := s.oneOffAs(ctx, h, r, func() (Event, error) { return o.event(h, r.User) })
 		e.ID = stamped(e.ID, ticksOf(r.Now))
-		return Edit{New: []Event{zones.stamp(e)}}, nil
+		return Edit{New: []Event{zones.stamp(e)}}, err
 	})
 	switch {
 	case err != nil:
@@ -162,16 +150,28 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	if open == nil {
 		return ScheduleAtResult{}, fmt.Errorf("%w: %s %q of user %s, and it was pruned", ErrExists, eventType, o.Key, userID)
 	}
-	result := ScheduleAtResult{Event: *open, Existed: true}
-	differs := o.differences(*open)
+	return ScheduleAtResult{Event: *open, Existed: true}, o.expects(*open)
+}
+
+// oneOffAs returns the event that a function makes, unless the user refuses it.
+func (s *scheduler) oneOffAs(ctx context.Context, h EventHandler, r Roster, plan func() (Event, error)) (Event, error) {
+	e, err := guarded(s.guard(ctx, r.User.ID), "planning", h.EventType(), plan)
+	if err == nil && unwantedThen(h, r.User, e, r.Now) {
+		err = optedOut(r.User, h.EventType())
+	}
+	return e, err
+}
+
+// expects returns an error if an event that has the key differs from what the call wants.
+func (o ScheduleAtOptions) expects(e Event) error {
+	differs := o.differences(e)
 	switch {
 	case len(differs) == 0:
-	case o.Move && !open.movable():
-		return result, &InvalidStateTransitionError{open.ID, open.Status, Pending}
-	default:
-		return result, fmt.Errorf("%w: %s %q of user %s, with another %s", ErrExists, eventType, o.Key, userID, strings.Join(differs, ", "))
+		return nil
+	case o.Move && !e.movable():
+		return &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
-	return result, nil
+	return fmt.Errorf("%w: %s %q of user %s, with another %s", ErrExists, e.Type, o.Key, e.UserID, strings.Join(differs, ", "))
 }
 
 // maxOpen is the number of open events of a user from which on no more are scheduled. An edit of a user

@@ -124,7 +124,7 @@ func TestThePageShowsTheBusiestOfManyLanes(t *testing.T) {
 	h.store(t, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.InLane("crm/519")))
 
 	body := h.page(t, "/lanes")
-	require.Contains(t, body, "21 more lanes are not shown, for which less waits.")
+	require.Contains(t, body, "Left out: 21 lanes, for which less waits.")
 	require.Contains(t, body, ">crm/519</a>")
 	require.Contains(t, body, ">zone</a>")
 	require.Equal(t, lanesShown, strings.Count(body, `<th scope="row">`))

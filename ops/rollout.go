@@ -19,7 +19,7 @@ type RollOutOptions struct {
 	// DryRun stores nothing and locks nothing. The result says what would change.
 	DryRun bool
 	// Passed says what becomes of an event whose new time has passed; see
-	// [almanac.RescheduleOptions]. The default is the rule of an edit.
+	// [almanac.Planner].RescheduleType. The default is the rule of an edit.
 	Passed time.Duration
 	// After is Next of an earlier result, to continue from there. Empty means the first user.
 	After almanac.Cursor
@@ -171,7 +171,7 @@ var pageAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 3 * time
 func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 	const tries = 5
 	for failures := 1; ; failures++ {
-		found, refused, err := r.scheduler.RescheduleType(ctx, r.eventType, page, r.passing())
+		found, refused, err := r.replan(ctx, page)
 		r.add(found.Items, refused)
 		if err == nil || found.Next != "" {
 			r.done.Next = found.Next
@@ -189,8 +189,13 @@ func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 	}
 }
 
-func (r *rollOut) passing() almanac.RescheduleOptions {
-	return almanac.RescheduleOptions{DryRun: r.options.DryRun, Passed: r.options.Passed}
+// replan plans a page again, or looks what that would change.
+func (r *rollOut) replan(ctx context.Context, page almanac.Page) (almanac.List[almanac.UpdateUserResult], []almanac.Refusal, error) {
+	replan := r.scheduler.RescheduleType
+	if r.options.DryRun {
+		replan = r.scheduler.PreviewReschedule
+	}
+	return replan(ctx, r.eventType, page, r.options.Passed)
 }
 
 // isMisuse reports whether an error is about the arguments, so that trying again fails too.
@@ -209,7 +214,7 @@ func (r *rollOut) retry(ctx context.Context) error {
 		locked := r.locked
 		r.locked = nil
 		for i, id := range locked {
-			found, refused, err := r.scheduler.RescheduleType(ctx, r.eventType, almanac.Page{Limit: 1, After: before(id)}, r.passing())
+			found, refused, err := r.replan(ctx, almanac.Page{Limit: 1, After: before(id)})
 			if err != nil {
 				r.locked = append(r.locked, locked[i:]...)
 				return err

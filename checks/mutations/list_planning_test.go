@@ -23,7 +23,7 @@ var planning = []mutation{
 	{
 		promise: "its instant stays once it is claimed", in: seeds,
 		file: "event.go",
-		old:  "if e.Status != Pending || e.ClaimCount > 0 {\n\t\treturn e, &InvalidStateTransitionError{e.ID, e.Status, Pending}\n\t}\n\tnext := e\n\tif err := next.plan(", new: "next := e\n\tif err := next.plan(",
+		old:  "if !e.movable() {\n\t\treturn e, &InvalidStateTransitionError{e.ID, e.Status, Pending}\n\t}\n\tnext := e\n\tif err := next.plan(", new: "next := e\n\tif err := next.plan(",
 		test: ". TestReschedule",
 	},
 	{
