@@ -324,7 +324,7 @@ var usedDays = []mutation{
 	},
 	{
 		promise: "The earlier occurrence is planned instead.", in: "docs/adr/0007-edits.md",
-		file: "plan.go",
+		file: "plan_edit.go",
 		old:  "return err == nil && first.KeyUnit == e.KeyUnit && first.OccurrenceKey < e.OccurrenceKey", new: "return err != nil && first.Type == \"\" && false",
 		test: ". TestAnEditLeavesWhatAPreviewShows",
 	},

@@ -277,7 +277,7 @@ var surroundings = []mutation{
 	},
 	{
 		promise: "Until their end, an edit leaves the event due", in: "docs/adr/0056-quiet-hours.md",
-		file: "plan.go",
+		file: "plan_edit.go",
 		old:  "!r.Instant.After(e.Due) && r.Instant.After(p.Now) {", new: "!r.Instant.After(e.Due) {",
 		test: ". TestAnEditInTheWindowLosesNoOccurrence",
 	},
