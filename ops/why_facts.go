@@ -249,9 +249,9 @@ func (g whyGatherer) next(ctx context.Context, f whyFacts) (*WhyNext, error) {
 			Start: f.starts(laneOf(e), e.AvailableAt),
 		}, nil
 	}
-	ahead, err := g.scheduler.Preview(ctx, g.request.User, g.request.Type, 1)
+	ahead, _ := g.scheduler.Preview(ctx, g.request.User, g.request.Type, 1) // of its error, the answers tell
 	if len(ahead.Ahead) == 0 {
-		return nil, ctx.Err() // the answers say why
+		return nil, ctx.Err()
 	}
 	o := ahead.Ahead[0]
 	return &WhyNext{
