@@ -733,7 +733,8 @@ BEGIN
             FROM unnest(new_due) WITH ORDINALITY AS d (at, nth)
         )) + ceil(taken / l.rate * 1000000) * interval '1 microsecond';
     END IF;
-    IF taken > 0 OR began = read_at THEN
+    -- A state of the future is replaced, too, or the bucket would stay empty until the clock is there again.
+    IF taken > 0 OR began = read_at OR (SELECT s.at > l.stepped_at FROM lane_states s WHERE s.ctid = l.place) THEN
         has_places := l.places IS NOT NULL;
         UPDATE lane_states s
         SET step = s.step + 1, at = l.stepped_at, day = timezone('UTC', read_at)::date, of_day = l.of_day + taken, full_at = filled,

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,31 +109,89 @@ func burstOf(r *chaos.Run, rate float64) (burst float64) {
 	return burst
 }
 
-// The clock is set forward and back while two processes claim from a lane. No step mints a token, and none
-// stops the lane: by the machine's clock, the rate is kept all along.
+// The clock is set forward and back while two processes claim from a lane: that of a type, and one with a name. No
+// step mints a token, and none stops the lane: by the machine's clock, the rate is kept all along.
 func TestARateHoldsWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	for name, lane := range map[string]string{"of a type": "", "with a name": "crm/large"} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) { keepRate(t, seed, lane) })
+		})
+	}
+}
+
+func keepRate(t *testing.T, seed uint64, lane string) {
+	t.Helper()
+	r := timed(t, seed, chaos.Clock{})
+	plan := chaos.Plan{Start: r.From(-48 * time.Hour), Interval: 96 * 3600, Count: 2, Lane: lane}
+	backdate(r, plan, r.CreateUsers(80, plan))
+	limits := almanac.Lane{Name: chaos.TickType, Rate: 5, Burst: 60}
+	if upper, _, named := strings.Cut(lane, "/"); named {
+		limits.Name = upper
+	}
+	began := time.Now()
+	require.NoError(t, r.Store().PutLane(t.Context(), limits)) // without a token
+	stores := []*postgres.Store{r.Store(), r.Store()}
+	total := 0
+	for _, ahead := range []time.Duration{0, 2 * time.Hour, 0, -2 * time.Hour, 0} {
+		r.SetClock(ahead)
+		ctx := r.Within(20 * time.Second)
+		for n := 0; n < 3; time.Sleep(20 * time.Millisecond) {
+			for _, store := range stores {
+				claim, err := store.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{chaos.TickType}, Limit: 100, Lease: time.Minute})
+				require.NoError(t, err)
+				n += len(claim.Events)
+				total += len(claim.Events)
+			}
+			require.LessOrEqual(t, float64(total), limits.Rate*time.Since(began).Seconds(), "the clock is %v ahead", ahead)
+		}
+	}
+	require.NotZero(t, total)
+}
+
+// The clock is set back by an hour while a claim from a lane is on its way, and another process notices it before that
+// claim ends. The lane goes on at once.
+func TestALaneGoesOnWhenTheClockIsSetBackInAClaim(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
-		plan := chaos.Plan{Start: r.From(-48 * time.Hour), Interval: 96 * 3600, Count: 2}
+		plan := chaos.Plan{Start: r.From(-48 * time.Hour), Interval: 96 * 3600, Count: 2, Lane: "crm/large"}
 		backdate(r, plan, r.CreateUsers(80, plan))
-		limits := almanac.Lane{Name: chaos.TickType, Rate: 5, Burst: 60}
-		began := time.Now()
-		require.NoError(t, r.Store().PutLane(t.Context(), limits)) // without a token
-		stores := []*postgres.Store{r.Store(), r.Store()}
-		total := 0
-		for _, ahead := range []time.Duration{0, 2 * time.Hour, 0, -2 * time.Hour, 0} {
-			r.SetClock(ahead)
-			ctx := r.Within(20 * time.Second)
-			for n := 0; n < 3; time.Sleep(20 * time.Millisecond) {
-				for _, store := range stores {
-					claim, err := store.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{chaos.TickType}, Limit: 100, Lease: time.Minute})
-					require.NoError(t, err)
-					n += len(claim.Events)
-					total += len(claim.Events)
-				}
-				require.LessOrEqual(t, float64(total), limits.Rate*time.Since(began).Seconds(), "the clock is %v ahead", ahead)
+		require.NoError(t, r.Store().PutLane(t.Context(), almanac.Lane{Name: "crm", Rate: 5, Burst: 5}))
+		_, err := r.Pool().Exec(t.Context(), `CREATE FUNCTION almanac.wait() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;
+			CREATE TRIGGER wait BEFORE INSERT ON almanac.leases FOR EACH ROW EXECUTE FUNCTION almanac.wait()`)
+		require.NoError(t, err)
+		slow, quick := r.Store(), r.Store()
+		claim := func(store *postgres.Store) int {
+			claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{chaos.TickType}, Limit: 100, Lease: time.Minute})
+			require.NoError(t, err)
+			return len(claim.Events)
+		}
+		some := func(store *postgres.Store) {
+			for ctx := r.Within(20 * time.Second); claim(store) == 0; time.Sleep(50 * time.Millisecond) {
+				require.NoError(t, ctx.Err(), "nothing is claimed")
 			}
 		}
-		require.NotZero(t, total)
+		r.SetClock(2 * time.Hour)
+		some(slow)
+		some(quick)
+		time.Sleep(time.Second) // for some tokens
+		tx, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)")
+		require.NoError(t, err)
+		ended := make(chan int)
+		go func() { ended <- claim(slow) }()
+		until(r, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '/* almanac claim%'")
+		r.SetClock(time.Hour)
+		require.Zero(t, claim(quick))
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.Positive(t, <-ended)
+
+		total := 0
+		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(50 * time.Millisecond) {
+			total += claim(slow) + claim(quick)
+		}
+		require.Greater(t, total, 20, "at five a second, in ten seconds")
 	})
 }

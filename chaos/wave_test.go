@@ -90,7 +90,7 @@ func (w *wave) start(name string) *chaos.Process {
 }
 
 // faults are what happens to a wave, each once, in an order by the seed. The outage is among the first ones, while
-// most of the backlog is left, and the clock is set last.
+// most of the backlog is left.
 func (w *wave) faults() []func() {
 	faults := []func(){
 		w.outage,
@@ -118,16 +118,17 @@ func (w *wave) faults() []func() {
 			w.Reconnect()
 			w.Count("crashed", 1)
 		},
+		func() { // no event that was due is not due by the second clock
+			w.excuse()
+			w.SetClock(2 * time.Hour)
+			between(w.Run, 500*time.Millisecond, time.Second)
+			w.SetClock(time.Hour)
+		},
 	}
 	w.Random.Shuffle(len(faults)-1, func(i, j int) { faults[i+1], faults[j+1] = faults[j+1], faults[i+1] })
 	n := w.Random.IntN(len(faults) / 2)
 	faults[0], faults[n] = faults[n], faults[0]
-	return append(faults, func() { // no event that was due is not due by the second clock
-		w.excuse()
-		w.SetClock(2 * time.Hour)
-		between(w.Run, 500*time.Millisecond, time.Second)
-		w.SetClock(time.Hour)
-	})
+	return faults
 }
 
 // outage takes the receiver down, and waits until it gets as much as before.

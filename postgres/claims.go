@@ -57,8 +57,8 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 // of the queue.
 const mostClaims = 100
 
-// claim claims events of lanes without limits. It returns whether lanes of the types have limits, and more if it has
-// only removed rows of the queue.
+// claim claims events of lanes without limits. It returns whether there is something for a claim from lanes: limits of
+// the types, visits, or a clock that was set. It returns more if it has only removed rows of the queue.
 func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, limits, more bool, err error) {
 	var began time.Time
 	var from *time.Time
@@ -75,7 +75,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 			return err
 		}
 		claim.Failing = row.failing
-		if claim.Query, limits = time.Since(began), row.limits; !limits {
+		if claim.Query, limits = time.Since(began), s.wasSet(clock{row.at, began}) || row.limits; !limits {
 			s.followed(from, began, row.at.Add(-visitsMargin))
 		}
 		if row.reached != nil {

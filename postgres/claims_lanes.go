@@ -56,6 +56,27 @@ type clock struct {
 	asked time.Time // before that, by the monotonic clock of this process
 }
 
+// whenAnswered returns what the clock shows now, when the answer is there. The clock may have been set since it was
+// read, and another process may have seen that: so a later claim must not take that for a step that it has missed.
+func (c clock) whenAnswered() *clock {
+	took := time.Since(c.asked)
+	return &clock{c.read.Add(took), c.asked.Add(took)}
+}
+
+// wasSet reports whether the database's clock is more than a second from where this process expects it. The visits of
+// lanes with names may then be ahead of the clock, so that no claim would follow them: only a claim from lanes makes
+// them due.
+func (s *Store) wasSet(now clock) bool {
+	was := s.earlier.clock.Load()
+	if was != nil && (now.read.Sub(was.read)-now.asked.Sub(was.asked)).Abs() > time.Second {
+		return true
+	}
+	if was == nil || now.asked.Sub(was.asked) > time.Minute { // the clocks of two machines drift apart
+		s.earlier.clock.CompareAndSwap(was, now.whenAnswered())
+	}
+	return false
+}
+
 // mostLooks is how many lanes a claim looks at, at most.
 const mostLooks = 100
 
@@ -169,7 +190,7 @@ func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim
 			return err
 		})
 		if err == nil {
-			s.earlier.clock.Store(&clock{now.read, now.asked})
+			s.earlier.clock.Store(now.whenAnswered())
 			s.followed(from, asked, left)
 		}
 		if others || events == 0 || err != nil {
