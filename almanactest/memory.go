@@ -36,6 +36,7 @@ type state struct {
 	pruned time.Time                        // events due before it may have been pruned
 	rules
 	lanes
+	index
 	undo undo
 }
 
@@ -82,7 +83,9 @@ func (s *state) rollBack(to state) {
 	for _, undo := range slices.Backward(s.undo[len(to.undo):]) {
 		undo()
 	}
+	index := s.index // its slices may have moved
 	*s = to
+	s.index = index
 }
 
 // series is one of the series of a user.
@@ -126,6 +129,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		waits:  make(map[series]almanac.StalledSeries),
 		lanes:  lanes{pauses: make(map[string]almanac.Pause), limits: make(map[string]lane), passes: make(map[string]float64), breakers: make(map[string]almanac.Breaker)},
 		shared: make(map[string]almanac.Setting),
+		index:  newIndex(),
 	}}
 }
 
@@ -175,14 +179,7 @@ func (r *Repository) read(ctx context.Context, operation func(now time.Time) err
 
 // matching returns the events that match, in order of creation.
 func (s *state) matching(match func(almanac.Event) bool) []almanac.Event {
-	var events []almanac.Event
-	for _, e := range s.events {
-		if match(e) {
-			events = append(events, copied(e))
-		}
-	}
-	slices.SortFunc(events, func(a, b almanac.Event) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	return events
+	return s.after(uuid.Nil, false, len(s.order), match)
 }
 
 // visible returns a user who is not deleted.

@@ -29,23 +29,13 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
 		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User), At: now}
-		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
-			ahead := max(request.Ahead, 0)
-			if e.ClaimCount > 0 || e.Consulted.Calendars != "" {
-				ahead = 0
-			}
-			return r.paused(e.Type, now) || e.AvailableAt.After(now.Add(ahead))
-		})
-		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
-		waiting := slices.DeleteFunc(slices.Clone(due), func(e almanac.Event) bool { return !r.ofLanes(e) })
-		free := slices.DeleteFunc(due, func(e almanac.Event) bool {
-			return r.ofLanes(e) || e.AvailableAt.Before(r.since(request.Mark, e.Type, now))
-		})
+		r.clockSetBack(now, request.Lease/3)
+		waiting, free := r.claimable(request, now)
 		asked := time.Now()
 		if len(waiting) > 0 { // they have half of each claim if they need it, and every other claim of one event
 			r.claims++
 			half := min(len(free), (request.Limit+r.claims%2)/2)
-			waiting = r.admitted(waiting, request.Limit-half, now, request.Lease/3)
+			waiting = r.admitted(waiting, request.Limit-half, now)
 			request.Limit = half
 		}
 		free, claim.Reached = r.inTurn(free, request.Limit)
@@ -136,7 +126,7 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit, shared int) (rel
 					events[i].CrashCount = was
 					e = r.events[e.ID]
 					e.CrashCount = was
-					set(&r.undo, r.events, e.ID, e)
+					r.store(e)
 				}
 			}
 			released = append(released, events...)
@@ -349,20 +339,13 @@ func (s *state) follow(result *almanac.SettleResult, one almanac.Settlement, u a
 // Until returns how long it is until the next event can be claimed.
 func (r *Repository) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		isPending := pending(types)
-		for _, e := range r.events {
-			limited := r.ofLanes(e)
-			at, paused, end := e.AvailableAt, r.paused(e.Type, now), r.pauses[e.Type].Until
-			switch {
-			case !isPending(e), paused && end.IsZero(), !paused && !limited && at.Before(r.since(mark, e.Type, now)):
+		for in := range r.queues {
+			if !slices.Contains(types, in.eventType) {
 				continue
-			case paused && end.After(at):
-				at = end
 			}
-			if limited {
-				if ready := r.readyAt(e, now); ready.After(at) {
-					at = ready
-				}
+			at, any := r.next(in, mark, now)
+			if !any {
+				continue
 			}
 			if left := at.Sub(now); !known || left < wait {
 				wait, known = left, true

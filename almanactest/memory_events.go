@@ -1,8 +1,6 @@
 package almanactest
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -33,28 +31,24 @@ func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.P
 	}
 	err = r.read(ctx, func(now time.Time) error {
 		last := almanac.Event{ID: after, AvailableAt: at}
+		if page.Order != almanac.NextFirst {
+			events := r.after(after, page.Order == almanac.NewestFirst, limit+1, func(e almanac.Event) bool { return matches(spec, e, now) })
+			found = almanac.PageOf(events, limit, page.Order)
+			return nil
+		}
 		events := r.matching(func(e almanac.Event) bool {
-			listed := page.Order != almanac.NextFirst || e.Status == almanac.Pending
-			return listed && inOrder(page.Order, last, e) < 0 && matches(spec, e, now)
+			return e.Status == almanac.Pending && nextFirst(last, e) < 0 && matches(spec, e, now)
 		})
-		slices.SortFunc(events, func(a, b almanac.Event) int { return inOrder(page.Order, a, b) })
+		slices.SortFunc(events, nextFirst)
 		found = almanac.PageOf(events, limit, page.Order)
 		return nil
 	})
 	return found, err
 }
 
-// inOrder compares two events by their places in a list of the given order.
-func inOrder(order almanac.Order, a, b almanac.Event) int {
-	byID := bytes.Compare(a.ID[:], b.ID[:])
-	switch order {
-	case almanac.NewestFirst:
-		return -byID
-	case almanac.NextFirst:
-		return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), byID)
-	default:
-		return byID
-	}
+// nextFirst compares two events by their places in the order in which they become available.
+func nextFirst(a, b almanac.Event) int {
+	return position{a.AvailableAt, a.ID}.compare(position{b.AvailableAt, b.ID})
 }
 
 // Count returns how many events match spec.

@@ -109,16 +109,6 @@ func (l lane) lastHour(now time.Time) (slot int64, hour [12]int) {
 	return slot, hour
 }
 
-// inFlight counts the events of a lane that were claimed at a time or later and are in flight.
-func (s *state) inFlight(name string, since time.Time) (n int) {
-	for _, e := range s.events {
-		if e.Status == almanac.Processing && slices.Contains(lanesOf(e), name) && !e.UpdatedAt.Before(since) {
-			n++
-		}
-	}
-	return n
-}
-
 // readyAt returns when the lanes of an event have room for a tenth of a second, or half of their bursts, or may have a place.
 func (s *state) readyAt(e almanac.Event, now time.Time) time.Time {
 	ready := now
@@ -192,19 +182,21 @@ type turn struct {
 	rank int // among the events of lanes in one lane
 }
 
-// admitted returns those of the events that their lanes have room for, and takes the tokens. The events are of
-// lanes with limits or names, in the order in which they became available. The room of a lane is shared among
-// the lanes in it: the next event is that of the lane with the least pass, which is how much it has had. A new lane begins
-// with the pass whose turn it is.
-//
-// If the clock was set back, a bucket is full no later than if it were emptied now, with the longest look-ahead.
-func (s *state) admitted(events []almanac.Event, limit int, now time.Time, longest time.Duration) []almanac.Event {
+// clockSetBack makes each bucket full no later than if it were emptied now, with the longest look-ahead.
+func (s *state) clockSetBack(now time.Time, longest time.Duration) {
 	for name, l := range s.limits {
 		if empty := now.Add(longest + l.tokens(float64(l.Burst))); l.full.After(empty) {
 			l.full = empty
 			set(&s.undo, s.limits, name, l)
 		}
 	}
+}
+
+// admitted returns those of the events that their lanes have room for, and takes the tokens. The events are of
+// lanes with limits or names, in the order in which they became available. The room of a lane is shared among
+// the lanes in it: the next event is that of the lane with the least pass, which is how much it has had. A new lane begins
+// with the pass whose turn it is.
+func (s *state) admitted(events []almanac.Event, limit int, now time.Time) []almanac.Event {
 	turns := s.turns(events)
 	room, taken := make(map[string]int), make(map[string][]almanac.Event)
 	var admitted []almanac.Event

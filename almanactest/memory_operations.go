@@ -122,7 +122,7 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 		for _, e := range found.Items {
 			if e.UpdatedAt.Before(before) && e.Due.Before(before) && r.due[e.ID].Before(before) {
 				remove(&r.undo, r.due, e.ID)
-				remove(&r.undo, r.events, e.ID)
+				r.forget(e.ID)
 				deleted++
 			}
 		}

@@ -21,7 +21,7 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	}
 	e.UpdatedAt, e.UsedBefore = now, nil
 	e = s.mark(e)
-	set(&s.undo, s.events, e.ID, copied(e))
+	s.store(copied(e))
 	if e.Status.Terminal() {
 		remove(&s.undo, s.waits, seriesOf(e)) // the series has used another key
 		set(&s.undo, s.used, seriesOf(e), s.used[seriesOf(e)].With(e.Uses(s.users[e.UserID].User, now)))
@@ -98,14 +98,7 @@ func (s *state) requeue(e almanac.Event, now time.Time) (stored almanac.Event, i
 }
 
 // hasOpen reports whether a series has an event that is pending or in flight.
-func (s *state) hasOpen(one series) bool {
-	for _, e := range s.events {
-		if !e.Status.Terminal() && seriesOf(e) == one {
-			return true
-		}
-	}
-	return false
-}
+func (s *state) hasOpen(one series) bool { return s.open[one] > 0 }
 
 // usedUp reports whether the occurrence of an event, or a later one whose key has the same
 // unit, has ended already.
@@ -123,13 +116,13 @@ func (s *state) unshown(e almanac.Event, known map[almanac.Series]almanac.UsedKe
 	return used, news
 }
 
+// keyTaken reports whether another event has the idempotency key of an event.
 func (s *state) keyTaken(e almanac.Event) bool {
-	for _, other := range s.events {
-		if other.ID != e.ID && other.IdempotencyKey == e.IdempotencyKey {
-			return true
-		}
+	others := s.keys[e.IdempotencyKey]
+	if own, stored := s.events[e.ID]; stored && own.IdempotencyKey == e.IdempotencyKey {
+		others--
 	}
-	return false
+	return others > 0
 }
 
 // storable refuses what a database would refuse: columns that are too long, payloads that

@@ -166,3 +166,39 @@ func TestYearsOfBirthdaysRunInVirtualTime(t *testing.T) {
 		}
 	})
 }
+
+// Looks and claims depend on how many lanes there are, and not on how many events wait in them.
+func TestAMemoryRepositoryLooksQuicklyWhereManyEventsWait(t *testing.T) {
+	t.Parallel()
+	repository, types := almanactest.NewRepository(nil), []string{almanac.TypeBirthday}
+	now := time.Now()
+	for i := range 5000 {
+		u := almanactest.User()
+		e := almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Hour))
+		e.Lane = "crm/" + []string{"large", "small"}[i%2]
+		if _, _, err := almanactest.CreateUser(t.Context(), repository, u, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := almanac.Breaker{Allowed: 1, RetryAt: now.Add(-time.Second), OpenedAt: now.Add(-time.Minute)}
+	if _, err := repository.Report(t.Context(), "crm", func(almanac.Breaker, time.Time) almanac.Breaker { return open }); err != nil {
+		t.Fatal(err)
+	}
+	began, claimed := time.Now(), 0
+	for range 200 {
+		claim, err := repository.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed += len(claim.Events)
+		if wait, known, err := repository.Until(t.Context(), types, time.Time{}); err != nil || !known || wait <= 0 {
+			t.Fatalf("until the next event: %v %v %v, want half a second while the only place is taken", wait, known, err)
+		}
+	}
+	if claimed != 1 {
+		t.Errorf("claimed %d events, want one, because the breaker is open", claimed)
+	}
+	if took := time.Since(began); took > 2*time.Second { // milliseconds, and more than a minute if each event that waits is looked at
+		t.Errorf("200 claims and looks took %v", took)
+	}
+}

@@ -292,7 +292,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 	}
 	for _, e := range wanted.Removed {
 		stored.Removed = append(stored.Removed, s.events[e.ID])
-		remove(&s.undo, s.events, e.ID)
+		s.forget(e.ID)
 	}
 	for _, e := range wanted.Changed {
 		e, err := s.change(e, now)
@@ -355,7 +355,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options alman
 			switch e.Status {
 			case almanac.Pending:
 				d.Removed++
-				remove(&r.undo, r.events, e.ID)
+				r.forget(e.ID)
 			case almanac.Processing:
 				d.InFlight = append(d.InFlight, e.ID)
 			default:
@@ -366,30 +366,23 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options alman
 			return nil
 		}
 		r.users[id], d.Hidden = user{u.User, true}, len(d.InFlight) > 0
+		set(&r.undo, r.hidden, id, true)
 		r.removeHidden()
 		return nil
 	})
 	return d, err
 }
 
-// removeHidden removes deleted users without events in flight.
-func (s *state) removeHidden() {
-	busy := make(map[uuid.UUID]bool)
-	for _, e := range s.events {
-		busy[e.UserID] = busy[e.UserID] || e.Status == almanac.Processing
-	}
-	for id, u := range s.users {
-		if u.deleted && !busy[id] {
-			s.remove(id)
-		}
-	}
-}
-
 // remove deletes a user with all their events.
 func (s *state) remove(id uuid.UUID) {
-	removeFunc(&s.undo, s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
+	for _, e := range s.events {
+		if e.UserID == id {
+			s.forget(e.ID)
+		}
+	}
 	removeFunc(&s.undo, s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
 	removeFunc(&s.undo, s.used, func(one series, _ almanac.UsedKeys) bool { return one.user == id })
 	removeFunc(&s.undo, s.waits, func(one series, _ almanac.StalledSeries) bool { return one.user == id })
 	remove(&s.undo, s.users, id)
+	remove(&s.undo, s.hidden, id)
 }
