@@ -33,10 +33,9 @@ func (greeting) Lane(u almanac.User, _ almanac.Occurrence) string {
 
 // newScheduler returns the scheduler of this process. After some failures, the other greetings wait until the
 // receiver accepts events again.
-func newScheduler(pool *pgxpool.Pool, url string, options ...webhook.Option) almanac.Scheduler {
+func newScheduler(r almanac.Repository, d almanac.Deliverer) almanac.Scheduler {
 	greetings := greeting{almanac.Birthday{Execution: almanac.Execution{Breaker: true}}}
-	return must(almanac.NewScheduler(must(postgres.New(pool)), must(almanac.NewRegistry(greetings)),
-		almanac.WithDeliverer(almanac.ChannelWebhook, must(webhook.New(url, options...)))))
+	return must(almanac.NewScheduler(r, must(almanac.NewRegistry(greetings)), almanac.WithDeliverer(almanac.ChannelWebhook, d)))
 }
 
 func main() {
@@ -45,7 +44,7 @@ func main() {
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
 	defer pool.Close()
 	check(postgres.Migrate(ctx, pool))
-	scheduler := newScheduler(pool, os.Getenv("RECEIVER"))
+	scheduler := newScheduler(must(postgres.New(pool)), must(webhook.New(os.Getenv("RECEIVER"))))
 	check(scheduler.SetLane(ctx, receiver)) // it replaces what an operator has stored
 	check(scheduler.Run(ctx))               // until ctx is done; then it drains
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
 	"github.com/almanac-go/almanac/webhook"
 )
 
@@ -56,7 +57,9 @@ func TestTheWaveKeepsTheRateAndIsFair(t *testing.T) {
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	sizes := map[string]int{"large": 400, "small": 20, "tiny": 5}
-	process := func() almanac.Scheduler { return newScheduler(pool, server.URL, webhook.AllowPrivate()) }
+	process := func() almanac.Scheduler {
+		return newScheduler(must(postgres.New(pool)), must(webhook.New(server.URL, webhook.AllowPrivate())))
+	}
 	first := process()
 	require.NoError(t, first.SetLane(t.Context(), receiver))
 	store(t, first, sizes)
