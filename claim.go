@@ -123,8 +123,8 @@ type ClaimRequest struct {
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
 	Ahead time.Duration
-	// Memory, if not nil, is a result of which the caller uses Events and Users no longer. A repository may
-	// use their memory again for its result, or ignore it.
+	// Memory, if not nil, is an earlier result, of which the caller no longer uses Events and Users. A
+	// repository may use their memory again for its result, or ignore Memory.
 	Memory *ClaimResult
 }
 
@@ -144,7 +144,7 @@ type ClaimResult struct {
 	// too, and not only failures.
 	Failing bool
 	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. If
-	// events of several types are left, it is that of the type that is behind the others. If
+	// events of several types are left, it is the earliest of the times of these types. If
 	// only Limited has events, and Mark is zero, it may be a time before the search instead. All
 	// events of lanes without limits that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.

@@ -213,8 +213,8 @@ type ZoneBook struct {
 	Now time.Time
 }
 
-// Quarantine is a release of the rules of a zone, or of a calendar, that waits for an operator because it would change
-// more pending events than [WithQuarantine] allows, or that has waited. The zones of a release wait together. An
+// Quarantine is a release of the rules of a zone, or of a calendar, that is over a limit of [WithQuarantine]. It waits
+// for an operator, or has been answered. The zones of a release wait together. An
 // operator accepts it by [Scheduler].Reconcile in a program that has the release, and refuses it by Reconcile with
 // [ReconcileOptions].Trust in a program with the rules that the database follows. See docs/adr/0082-quarantine.md.
 type Quarantine struct {

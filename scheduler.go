@@ -198,11 +198,11 @@ type Planner interface {
 	// negative duration, such as [PassedSkip], removes each such event.
 	//
 	// A user who cannot be replanned is in the list of refusals. If another transaction has locked the user
-	// for five seconds, the refusal is [ErrLocked]; call again for that user. The error is an
+	// for five seconds, the refusal is [ErrLocked]: repeat the page, or call Reschedule for that user. The error is an
 	// [*UnsupportedEventTypeError] if the type has no handler, a [*ValidationError] if the page is invalid,
-	// and that of the repository if the users cannot be read. When ctx ends, the users who were begun are
-	// processed to the end, and the result has them, with Next after the last of them, beside the cause of
-	// ctx. For all pages of a type, with counts, use ops.RollOut.
+	// and that of the repository if the users cannot be read. When ctx ends, users in
+	// progress are processed to the end. The result has them, Next continues after the last one, and the
+	// error is the cause of ctx. For all pages of a type, with counts, use ops.RollOut.
 	RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error)
 
 	// PreviewReschedule returns what RescheduleType would return. It stores nothing and locks nothing.

@@ -94,17 +94,17 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 // data plan are checked sooner: within one minute, or one sweep if that is longer.
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
 
-// WithQuarantine makes new zone rules, and new releases of calendars, wait for an operator if they would move
-// many pending events, or some by much: more than events in number, or any by more than shift. Run counts before
-// it moves any. The zones of a release wait together; each calendar is counted by itself, with the events that its
-// release removes or adds. Zero events lets every release wait that changes an event. A shift of zero lets every
-// release wait that moves one. Neither may be negative. By default no release waits. A holiday moves
-// most events by a day, so a shift under a day makes all holidays wait.
+// WithQuarantine makes a release of zone rules or of a calendar wait for an operator if it would change more pending
+// events than events, or move one by more than shift. Run counts before it moves any. The zones of a release are
+// counted and wait together; each calendar is counted by itself, with the events that its release removes or
+// adds. If events is 0, any changed event is enough. If shift is 0, any moved one is enough. Neither may be
+// negative. By default no release waits. A holiday moves most events by a day or more, so a shift under a day makes
+// all holidays wait.
 //
 // A release that waits is stored (see [Quarantine]), and holds in all programs on the repository. Until an operator
 // answers by [Scheduler].Reconcile, pending events keep their times. What a program with the new data plans meanwhile,
 // such as successors and the events of new users, follows the new data. docs/clocks.md says more. Give the
-// same limits to every program that runs or edits users. A later release is counted anew.
+// same limits to all programs that call Run or change users. A later release is counted anew.
 func WithQuarantine(events int, shift time.Duration) Option {
 	return func(s *settings) { s.quarantine = &moveLimits{events, shift} }
 }

@@ -41,7 +41,7 @@ type ScheduleAtOptions struct {
 	Policies calendar.Policies
 	// Move changes the PENDING event that has the key and was never claimed. The event gets the wall time, the
 	// zone, the policies and the payload of the call. It keeps its id, its key and its idempotency key. Move
-	// requires a Key. It cannot change FollowUser, and not whether the handler makes the payload. If no event has
+	// requires a Key. It can change neither FollowUser nor whether the handler makes the payload. If no event has
 	// the key, Move has no effect, and the event is stored. The default is false: such an event is not changed.
 	Move bool
 }

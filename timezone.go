@@ -66,8 +66,8 @@ type ZoneReport struct {
 	// Smallest and Largest are the moves with the smallest and the largest absolute
 	// value. A move is positive if the event is later now.
 	Smallest, Largest time.Duration
-	// First is the wall time of the moved event whose old or new instant is the earliest, and FirstAt
-	// is that instant, UTC. If the rules are right and no event moves, First is the first wrong start.
+	// FirstAt is the earliest of the old and new instants of moved events, UTC, and First is its wall time. If
+	// the rules are right and are not followed, the first event starts at a wrong time then.
 	First   calendar.WallTime
 	FirstAt time.Time
 }

@@ -56,7 +56,7 @@ func AllowAll() Option {
 // reconciling and rolling out. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
 // grouped, for all users. SeeNames is asked with the id of each user whose name a page would show.
 //
-// EditOptOuts is asked with the id of the user. Why a user has opted out is shown with SeeNames.
+// EditOptOuts is asked with the id of the user. The reason of an opt-out is shown only with SeeNames.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each
 // change is checked again when it is made. An error is logged and answered 503. The function

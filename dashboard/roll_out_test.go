@@ -41,7 +41,7 @@ func TestRollingOutAsksBeforeItStores(t *testing.T) {
 	status, body = h.post(t, "/roll-out", form)
 	require.Equal(t, http.StatusOK, status)
 	requireSound(t, "/roll-out", body)
-	require.Contains(t, body, "All users have the present rule of BIRTHDAY.")
+	require.Contains(t, body, "All users were processed.")
 	require.Contains(t, body, "differs", "the dry run said another number")
 	require.Equal(t, 2, events())
 

@@ -16,8 +16,8 @@ type LaneLoad struct {
 	// Waiting is the number of PENDING events of the lane that are available, also of the lanes in it. At most 100,000 are
 	// counted in a lane, and fewer if many lanes have as many: about 200,000 in all.
 	Waiting Count
-	// Weights is the sum of the weights of the lanes in this one that have waiting events, and 1 if events wait that are
-	// directly in it. They share its room.
+	// Weights is the sum of the weights of the lanes in this one that have waiting events, plus 1 if the lane has
+	// waiting events of its own. They share its room.
 	Weights int
 	// Oldest is since when the first of the waiting events has been available, UTC. Zero means that none waits.
 	Oldest time.Time
@@ -32,8 +32,8 @@ type LaneLoad struct {
 	Breaker almanac.Breaker
 	// Pause is that of the lane. It is zero unless the lane is paused.
 	Pause almanac.Pause
-	// Started is how many events have started in each five minutes of the last hour: first in the present ones, which
-	// began at a multiple of five minutes since 1970, then in those before. It is counted for lanes with limits.
+	// Started is how many events have started in each five minutes of the last hour, newest first. They begin at
+	// multiples of five minutes, so the newest ones are not over yet. It is counted for lanes with limits.
 	Started [12]int
 }
 

@@ -95,15 +95,15 @@ type RollOutResult struct {
 	RollOutCounts
 	Examples     []RollOutExample  // the first ten changed events, without their payloads
 	Refused      []almanac.Refusal // the first 1,000 users who could not be replanned; they are not in Users
-	RefusedUsers int               // how many there are
+	RefusedUsers int               // how many users were refused, also beyond the first 1,000
 	// Next is where to continue, as RollOutOptions.After. It is empty when all users were processed.
 	Next almanac.Cursor
 }
 
 // RollOut replans the pending events of a type for all users, as after a change of its handler, a page of
 // users at a time (see [almanac.Planner].RescheduleType). Start it when all programs have the new handler.
-// Users whose events stay are read and not locked. RollOut can be interrupted and run again: what is stored
-// already is then unchanged.
+// Users whose events stay are read and not locked. RollOut can be interrupted and run again. Changes that are stored
+// are kept.
 //
 // A user who cannot be replanned is listed in Refused, and the others are processed. Users whom another
 // transaction has locked are tried again at the end, for about ten seconds. A page that cannot be read is

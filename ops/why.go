@@ -78,8 +78,8 @@ type WhyResult struct {
 	Day    calendar.Date `json:"day"`
 	Zone   string        `json:"timezone,omitempty"` // the user's zone now; "" for an unknown user
 	At     time.Time     `json:"at"`                 // the repository's clock, UTC
-	// Answers has an answer for each occurrence of the day, in the order of their instants. There is at
-	// least one answer, which says why the day has no occurrence, and there are at most 100.
+	// Answers has an answer for each occurrence of the day, in the order of their instants, at most 100. If
+	// the day has no occurrence, one answer says why.
 	Answers []WhyAnswer `json:"answers"`
 	More    bool        `json:"more,omitempty"` // whether the day has more occurrences
 	Next    *WhyNext    `json:"next,omitempty"` // what happens next of the type; nil if nothing is known to come
@@ -149,8 +149,8 @@ type WhyNext struct {
 // something moved the occurrence to another day, such as a holiday. The rule is that of this program, for the
 // user as stored now. The answer says so where it matters.
 //
-// The error is a [*almanac.ValidationError] that names each invalid field. That a user is unknown is an
-// answer. Other errors are those of the repository, of the Statistics and of the Trail. See docs/adr/0080-why.md.
+// The error is a [*almanac.ValidationError] that names each invalid field. An unknown user is no error:
+// the code is [WhyUserUnknown]. Other errors are those of the repository, of the Statistics and of the Trail. See docs/adr/0080-why.md.
 func Why(ctx context.Context, s almanac.Scheduler, r WhyRequest, options WhyOptions) (WhyResult, error) {
 	if err := r.check(); err != nil {
 		return WhyResult{}, err
@@ -202,9 +202,9 @@ func (r WhyRequest) check() error {
 	return nil
 }
 
-// Hiding returns the result for a viewer who may not see everything. With persons, it leaves out why opt-outs and
-// pauses were made, as their authors wrote it. With failures, it leaves out errors and the reasons of events,
-// which can have parts of payloads. All texts are written without them.
+// Hiding returns the result for a viewer who may not see everything. If persons is true, the reasons of opt-outs
+// and pauses are left out. If failures is true, errors and the reasons of events are left out, which can have parts
+// of payloads. The texts are written anew without them.
 func (r WhyResult) Hiding(persons, failures bool) WhyResult {
 	answers := make([]WhyAnswer, len(r.Answers))
 	for i, a := range r.Answers {

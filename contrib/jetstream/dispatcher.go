@@ -25,9 +25,9 @@ type Dispatcher struct {
 // NewDispatcher returns a dispatcher. Its options are those of a scheduler. [almanac.WithWorkers] sets
 // how many messages are published at once. Checks, opt-outs and quiet hours apply before an event is
 // published, and again before it is delivered. Deliverers and middleware have no effect here; give them
-// to workers. The limits of lanes hold for what is published. An event keeps its place until its outcome is stored. So
-// give the lane of a type whose workers are slower places: otherwise it fills Settings.MaxWaiting,
-// and then delays the other types. The error names everything that is wrong with the settings.
+// to workers. The limits of lanes hold for what is published. An event keeps its place until its outcome is stored. If
+// the workers of a type are slow, limit the places of its lane. Without that limit, its messages fill
+// Settings.MaxWaiting and delay the other types. The error names everything that is wrong with the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
 	o := &outlet{Repository: s.Repository, line: newLine(s)}
