@@ -300,7 +300,7 @@ func unlessOver(ctx context.Context, err error) error {
 func (p *onePass) followZonesOnce(ctx context.Context) error {
 	f := p.running.zones
 	if f == nil {
-		f = new(zoneFollower)
+		f = &zoneFollower{looked: make(map[string]time.Time)}
 		p.running.zones = f
 	}
 	f.scheduler = p.scheduler

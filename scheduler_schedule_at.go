@@ -20,7 +20,7 @@ type ScheduleAtOptions struct {
 	// At is the wall time. It is required.
 	At calendar.WallTime
 	// Timezone is the zone whose clocks show At. The zero Timezone means the user's zone
-	// at the time of the call.
+	// at the time of the call. If the call moves an event, it means the zone of that event.
 	Timezone calendar.Timezone
 	// FollowUser keeps the event at its wall time in the user's zone when the user moves
 	// before the event is claimed. The default is false: the instant stays when the user
@@ -222,7 +222,11 @@ func (o ScheduleAtOptions) moved(h EventHandler, u User, e Event) (Event, error)
 	if o.Payload != nil {
 		h = withPayload{h, o.Payload}
 	}
-	return e.Reschedule(u, h, o.occurrence())
+	to := o.occurrence()
+	if o.Timezone.IsZero() && !o.FollowUser {
+		to.Zone = calendar.StoredTimezone(e.Zone)
+	}
+	return e.Reschedule(u, h, to)
 }
 
 func (o ScheduleAtOptions) occurrence() Occurrence {

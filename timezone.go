@@ -66,7 +66,7 @@ type ZoneReport struct {
 	// Smallest and Largest are the moves with the smallest and the largest absolute
 	// value. A move is positive if the event is later now.
 	Smallest, Largest time.Duration
-	// FirstAt is the earliest of the old and new instants of moved events, UTC, and First is its wall time. If
+	// FirstAt is the earliest of the old and new instants of these events, UTC, and First is its wall time. If
 	// the rules are right and are not followed, the first event starts at a wrong time then.
 	First   calendar.WallTime
 	FirstAt time.Time
@@ -266,6 +266,7 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 		case err != nil:
 			if !s.replanned(ctx, options, e) {
 				report.Left++
+				addFirst(e.Wall, e.Due, &report.First, &report.FirstAt)
 			}
 		case !r.Instant.Equal(e.Due):
 			was[e.ID] = e.Due

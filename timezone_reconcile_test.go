@@ -385,7 +385,7 @@ func TestReconcileCountsEventsThatItLeaves(t *testing.T) {
 	got, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{Data: rulesOf(t, "2026c", beirutLateSummer)})
 
 	require.NoError(t, err)
-	require.Equal(t, []almanac.ZoneReport{{Zone: "Asia/Beirut", Version: "2026c", Checked: 1, Left: 1}}, got.Zones)
+	require.Equal(t, []almanac.ZoneReport{{Zone: "Asia/Beirut", Version: "2026c", Checked: 1, Left: 1, First: e.Wall, FirstAt: e.Due}}, got.Zones)
 	require.Equal(t, e, w.event(t, e))
 }
 

@@ -326,7 +326,7 @@ func (s *scheduler) logWaiting(ctx context.Context, book ZoneBook) {
 		if g.of, g.events = append(g.of, one.Name), g.events+one.Events; one.Largest.Abs() > g.largest.Abs() {
 			g.largest = one.Largest
 		}
-		if one.FirstAt.Before(g.first.FirstAt) {
+		if !one.FirstAt.IsZero() && (g.first.FirstAt.IsZero() || one.FirstAt.Before(g.first.FirstAt)) {
 			g.first = one
 		}
 	}

@@ -33,6 +33,7 @@ type rollOutData struct {
 // rollOutSums are the counts of a dry run, and of the run so far.
 type rollOutSums struct {
 	Would, Done ops.RollOutCounts
+	Refused     int // how many users could not be planned, of the run
 }
 
 // Text is the sums as a field of a form.
@@ -110,6 +111,8 @@ func (d *dashboard) rollOut(r *request, data *rollOutData) error {
 		return err
 	case err != nil && ctx.Err() == nil:
 		data.Stopped = d.stopped(r, err)
+	case err != nil && result.Next == "":
+		data.Stopped = "The time of this request ended before all locked users were tried again. Begin again with a dry run."
 	}
 	data.add(result)
 	return nil
@@ -121,6 +124,7 @@ func (d *rollOutData) add(result ops.RollOutResult) {
 	counts := &d.Sums.Would
 	if d.Done {
 		counts = &d.Sums.Done
+		d.Sums.Refused += result.RefusedUsers
 	}
 	counts.Add(result.RollOutCounts)
 	would, done := d.Sums.Would, d.Sums.Done

@@ -45,6 +45,10 @@ func TestRollingOutAsksBeforeItStores(t *testing.T) {
 	require.Contains(t, body, "differs", "the dry run said another number")
 	require.Equal(t, 2, events())
 
+	form.Set("sums", `{"Would": {"Users": 2}, "Refused": 3}`)
+	_, body = h.post(t, "/roll-out", form)
+	require.Contains(t, body, "All users were processed, but 3 users could not be planned.", "of the requests before it")
+
 	status, body = h.post(t, "/roll-out", url.Values{"type": {"OTHER"}})
 	require.Equal(t, http.StatusUnprocessableEntity, status)
 	require.Contains(t, body, "no handler of that type")

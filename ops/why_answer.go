@@ -188,10 +188,10 @@ func within(lane string) []string {
 	return []string{lane}
 }
 
-// pauseOf returns the pause of a lane, or of the lane that contains it, that ends last, or nil.
+// pauseOf returns the pause of a lane, of the lane that contains it, or of the type, that ends last, or nil.
 func (f whyFacts) pauseOf(lane string) (pause *almanac.Pause) {
 	for _, p := range f.pauses {
-		if slices.Contains(within(lane), p.Lane) && (pause == nil || p.Until.IsZero() || !pause.Until.IsZero() && p.Until.After(pause.Until)) {
+		if (p.Lane == f.request.Type || slices.Contains(within(lane), p.Lane)) && (pause == nil || p.Until.IsZero() || !pause.Until.IsZero() && p.Until.After(pause.Until)) {
 			pause = &p
 		}
 	}

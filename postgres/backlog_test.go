@@ -168,6 +168,42 @@ func TestTypesInTurnLeaveNoEventBehindTheMark(t *testing.T) {
 	}
 }
 
+// An occurrence that is caught up is stored before what was claimed already. The claimer's mark moves back to it.
+func TestTypesInTurnClaimAnEventThatIsStoredOverdue(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	owe(t, pool, 400)
+	_, err := pool.Exec(t.Context(), inThreeTypes)
+	require.NoError(t, err)
+	store := mustStore(t, pool)
+	r := almanac.ClaimRequest{Types: threeTypes, Limit: 30, Lease: time.Hour}
+	claim := func() almanac.ClaimResult {
+		r.Token = uuid.New()
+		claim, err := store.Claim(t.Context(), r)
+		require.NoError(t, err)
+		require.Len(t, claim.Events, r.Limit)
+		r.Mark = claim.Reached
+		return claim
+	}
+	claim()
+	for _, ahead := range []time.Duration{0, time.Second} {
+		r.Ahead = ahead
+		claim()
+		var overdue uuid.UUID
+		require.NoError(t, pool.QueryRow(t.Context(), `
+			WITH last AS (
+				DELETE FROM almanac.queue
+				WHERE event_id = (SELECT event_id FROM almanac.queue WHERE event_type = $1 ORDER BY available_at DESC, event_id DESC LIMIT 1)
+				RETURNING event_id, series_id, event_type
+			)
+			INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+			SELECT '2000-01-01', * FROM last
+			RETURNING event_id`, threeTypes[0]).Scan(&overdue))
+		r.Ahead, r.Mark = 0, time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+		require.True(t, slices.ContainsFunc(claim().Events, func(e almanac.Event) bool { return e.ID == overdue }))
+	}
+}
+
 // One type is behind the others, which have events left too, beside an old transaction. A claim does not walk over what was claimed
 // of the others.
 func TestAClaimOfTypesInTurnCostsTheSameBesideAnOldTransaction(t *testing.T) {

@@ -62,11 +62,12 @@ const mostClaims = 100
 func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, limits, more bool, err error) {
 	var began time.Time
 	var from *time.Time
+	var known []time.Time
 	before := s.earlier.backlog.Load()
 	args := func(asked time.Time) pgx.StrictNamedArgs {
-		began, from = asked, s.visitsFrom(r.Mark)
+		began, from, known = asked, s.visitsFrom(r.Mark), before.known(r)
 		args := claimArgs(r)
-		args["mark"], args["from"], args["reached"] = r.Mark, from, before.known(r)
+		args["mark"], args["from"], args["reached"] = r.Mark, from, known
 		return args
 	}
 	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows) error {
@@ -85,7 +86,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 		}
 		more = row.reached != nil && len(claim.Events) == 0
 		s.earlier.claimed.Store(int64(len(claim.Events)))
-		s.earlier.backlog.Store(before.after(r, claim, began))
+		s.earlier.backlog.Store(before.after(r, claim, began, known))
 		return nil
 	})
 	return claim, limits, more, err

@@ -124,27 +124,36 @@ func (o *onlyLanes) hold(r almanac.ClaimRequest) bool {
 type backlog struct {
 	types   []string
 	reached []time.Time // of each type: what was available before is claimed, or was locked
-	began   time.Time   // when a claim last began at the mark for all types, by the monotonic clock of this process
+	mark    time.Time   // of the next claim, unless this process has stored an event that is overdue
+	until   time.Time   // when a claim begins at the mark for all types again, by the monotonic clock of this process
 }
 
-// known returns how far earlier claims have come in each type, or nil if the search begins at the mark. It does so every second: other
-// processes, and this one, may store events that are overdue.
+// known returns how far earlier claims have come in each type, or nil if the search begins at the mark. It does so when this process has
+// stored an event that is overdue, and every second, because other processes may store some.
 func (b *backlog) known(r almanac.ClaimRequest) []time.Time {
-	if b == nil || r.Mark.IsZero() || time.Since(b.began) > time.Second || !slices.Equal(b.types, r.Types) {
+	if b == nil || r.Mark.IsZero() || r.Mark.Before(b.mark) || time.Now().After(b.until) || !slices.Equal(b.types, r.Types) {
 		return nil
 	}
 	return b.reached
 }
 
-// after returns how far the claims have come after one more, which began at a time. An event was not available before its due instant.
-func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began time.Time) *backlog {
-	if len(r.Types) < 2 || len(claim.Events) < r.Limit {
+// after returns how far the claims have come after one more, which began at a time, and in each type where known says. An event was not
+// available before its due instant.
+func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began time.Time, known []time.Time) *backlog {
+	switch {
+	case r.Ahead > 0: // an event that is not claimed ahead may be due before those that are
+		return b
+	case len(r.Types) < 2 || len(claim.Events) < r.Limit:
 		return nil
 	}
-	next := &backlog{types: r.Types, reached: make([]time.Time, len(r.Types)), began: began}
-	if before := b.known(r); before != nil {
-		copy(next.reached, before)
-		next.began = b.began
+	next := &backlog{types: r.Types, reached: make([]time.Time, len(r.Types)), mark: claim.Reached}
+	if claim.At.Before(next.mark) {
+		next.mark = claim.At
+	}
+	next.until = time.Now().Add(max(time.Second, 4*time.Since(began))) // a search that takes long is rare
+	if known != nil {
+		copy(next.reached, known)
+		next.until = b.until
 	} else if r.Limit >= len(r.Types) { // each had its share
 		for i, t := range r.Types {
 			if !slices.ContainsFunc(claim.Events, func(e almanac.Event) bool { return e.Type == t }) {

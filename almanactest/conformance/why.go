@@ -74,6 +74,7 @@ var whyEventCases = cases{
 		}
 		a := k.whyEvent(e, ops.WhyPaused)
 		k.same("author and reason", a.Pause.Author+" "+a.Pause.Reason, "grace typo")
+		k.whyEvent(k.newEvent(almanactest.InLane("crm/tenant-7")), ops.WhyPaused) // a pause of the type holds for all its lanes
 	},
 	"Why/waits in a lane that is full": func(k *kit) {
 		if !k.limit(almanac.Lane{Name: almanac.TypeBirthday, Places: 1}) {

@@ -95,6 +95,9 @@ func (c *rollOutType) Run(ctx context.Context, env *environment) error {
 	}
 	show.end()
 	report.add(result, err)
+	if report.Done == nil && !c.DryRun {
+		report.Next = c.After // no user was processed
+	}
 	report.Seconds = time.Since(show.begun).Seconds()
 	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env) }), report.verdict())
 }
@@ -219,7 +222,10 @@ func (r rollOutReport) write(env *environment) error {
 		return err
 	}
 	r.writeMoves(env)
-	if r.Next != "" {
+	switch {
+	case r.Done == nil && !r.DryRun && r.Next == "":
+		fmt.Fprintln(env.errs, "nothing was stored: begin again")
+	case r.Next != "":
 		fmt.Fprintf(env.errs, "not done to the end: go on with --after %s\n", shellWord(r.Next))
 	}
 	return nil

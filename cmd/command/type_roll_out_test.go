@@ -79,3 +79,23 @@ func TestARollOutThatIsInterruptedSaysWhereToContinue(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.out), &report))
 	require.Equal(t, 2, report.Done.Users)
 }
+
+// The users of a dry run have not been changed, so to continue after them would leave them out.
+func TestARollOutThatIsInterruptedInItsDryRunBeginsAgain(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	subscribers(t, url, hostOf(t, marching(9)), 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	later := marching(22)
+	rule := later.Rule
+	later.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		cancel()
+		return rule(u)
+	}
+
+	r := runAs(ctx, hostOf(t, later), "roll-out", "NIGHTLY", "--yes", "--rate", "1", "--database-url", url)
+
+	require.Equal(t, exitInterrupted, r.code, r.errs)
+	require.Contains(t, r.errs, "nothing was stored: begin again\n")
+	require.NotContains(t, r.errs, "--after")
+}

@@ -93,7 +93,7 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 	t.Parallel()
 	const dublin = `"Europe/Dubln" is not a known time zone; did you mean "Europe/Dublin"?`
 	tests := map[string]struct{ args, want []string }{
-		"an unknown command":     {[]string{"wen"}, []string{`unexpected argument wen, did you mean "when"?`}},
+		"an unknown command":     {[]string{"wen"}, []string{`unexpected argument wen, did you mean one of "when", "why"?`}},
 		"an unknown flag":        {[]string{"when", "--moth-end", "skip"}, []string{`unknown flag --moth-end, did you mean "--month-end"?`}},
 		"an argument too many":   {[]string{"when", "--zone", "UTC", "left"}, []string{"unexpected argument left"}},
 		"no zone to show":        {[]string{"when"}, []string{"--zone or --country is required"}},
