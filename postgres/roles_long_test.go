@@ -204,6 +204,10 @@ func (l leaseLister) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
 	return l.worker.LaneLoads(ctx)
 }
 
+func (l leaseLister) LaneWait(ctx context.Context, e almanac.Event) (ops.LaneWait, error) {
+	return l.worker.LaneWait(ctx, e)
+}
+
 // settingReader lets the worker store settings.
 type settingReader struct {
 	starter
