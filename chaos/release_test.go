@@ -42,7 +42,7 @@ DELETE FROM almanac.migrations WHERE name LIKE '%_following';
 // uses are the statements of the following release that use what its migration adds:
 // what stands in them, and what follows it.
 var uses = map[string][2]string{
-	"claim.sql":        {"AND q.available_at >= (SELECT min(live.since) FROM live)", "\n        AND q.priority >= 0"},
+	"claim.sql":        {"AND q.available_at >= share.since", "\n            AND q.priority >= 0"},
 	"settle_ended.sql": {"SET used_key = was.occurrence_key,", "\n        occurrences = s.occurrences + 1,"},
 	"renew.sql":        {"clock_timestamp() + @lease::interval", ",\n    renewals = l.renewals + 1"},
 }
