@@ -131,7 +131,7 @@ type backlog struct {
 // known returns how far earlier claims have come in each type, or nil if the search begins at the mark. It does so when this process has
 // stored an event that is overdue, and every second, because other processes may store some.
 func (b *backlog) known(r almanac.ClaimRequest) []time.Time {
-	if b == nil || r.Mark.IsZero() || r.Mark.Before(b.mark) || time.Now().After(b.until) || !slices.Equal(b.types, r.Types) {
+	if b == nil || r.Mark.IsZero() || r.Mark.Before(b.mark) || time.Since(b.until) > 0 || !slices.Equal(b.types, r.Types) {
 		return nil
 	}
 	return b.reached
@@ -150,7 +150,7 @@ func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began
 	if claim.At.Before(next.mark) {
 		next.mark = claim.At
 	}
-	next.until = time.Now().Add(max(time.Second, 4*time.Since(began))) // a search that takes long is rare
+	next.until = began.Add(max(time.Second, 5*time.Since(began))) // a search that takes long is rare
 	if known != nil {
 		copy(next.reached, known)
 		next.until = b.until
