@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -269,7 +270,8 @@ func TestPassesPlanSuccessorsPastAUserWhoTakesTooLong(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Greater(t, len(firsts), 1)
-	require.Less(t, firsts[1], firsts[0], "the second pass begins with fewer")
+	// On a busy machine, the time of the first pass may be over before its call has failed.
+	require.Less(t, slices.Min(firsts[1:]), firsts[0], "a later pass begins with fewer")
 	require.Equal(t, ids[0], stalled[0].UserID)
 	open, err := mustStore(t, pool).Count(t.Context(), almanac.InStatus(almanac.Pending))
 	require.NoError(t, err)
