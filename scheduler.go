@@ -192,8 +192,8 @@ type Planner interface {
 	//
 	// passed says what becomes of a pending event if the time that the handler names now differs from that
 	// of the event, and has passed. Zero means the rule of an edit: the event is removed, and the next
-	// occurrence is planned; but an event that is due stays due if its new time is on the same day, or if a
-	// new release of a calendar moved it. A positive duration makes the event due at once if its new time
+	// occurrence is planned. An event that is due stays due if its new time is on the same day. It also
+	// stays due if a new release of a calendar moved it. A positive duration makes the event due at once if its new time
 	// was at most that long ago; otherwise the rule of an edit holds. [PassedNow] has no such limit. A
 	// negative duration, such as [PassedSkip], removes each such event.
 	//
