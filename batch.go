@@ -1,14 +1,18 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/engine"
 )
 
 // BatchDeliverer delivers several events in one call, such as in one request. See [Batched]. The contract is that
@@ -21,9 +25,10 @@ type BatchDeliverer interface {
 }
 
 // Batched returns a Deliverer that delivers up to most events of a lane in one call of d. A batch takes the events
-// that start within a millisecond of its first one, which is the longest delay of an event. most must be positive. A
-// batch cannot be larger than the number of workers (see [WithWorkers]), since each event has one. Each
-// event keeps its key, its attempts, its lease and its place in its lane, and has an outcome of its own.
+// that start within a millisecond of its first one, which is the longest delay of an event. It begins earlier when it
+// is full. most must be positive. A batch cannot be larger than the number of workers (see [WithWorkers]), since each
+// event has one. Each event keeps its key, its attempts, its lease and its place in its lane, and has an outcome of
+// its own.
 //
 // The context of the call ends when the first event times out, or when all events are cancelled. An event whose
 // lease is lost meanwhile may still be delivered. If all events of a call fail, the call counts as one failure for
@@ -44,41 +49,58 @@ type batches struct {
 	most      int
 	mu        sync.Mutex
 	waiting   map[string]*batchCall // by lane: those that have not begun
+	size      int                   // of the last batch
 }
 
 // batchCall is one call. Its fields are guarded by the mutex of its batches until it begins.
 type batchCall struct {
 	of    []Delivery
 	under []context.Context
+	ends  []batchEnd
+	full  chan struct{} // closed when no further event can be added
 	errs  []error
 	ended chan struct{}
 }
 
-// Deliver adds an event to the batch of its lane, or begins one, and waits for its end.
+// batchEnd returns an event of Run to the engine. The zero batchEnd is that of an event whose goroutine waits.
+type batchEnd struct {
+	w     *worker
+	j     *job
+	later engine.Later[*job]
+}
+
+// Deliver adds an event to a batch, and waits for its end.
 func (b *batches) Deliver(ctx context.Context, d Delivery) error {
-	lane := d.Event.Lane
-	if lane == "" {
-		lane = d.Event.Type
-	}
+	call, i := b.add(ctx, &d, batchEnd{})
+	<-call.ended
+	return call.errs[i]
+}
+
+// add adds an event to the batch of its lane, or begins one, and returns its place.
+func (b *batches) add(ctx context.Context, d *Delivery, end batchEnd) (call *batchCall, i int) {
+	lane := cmp.Or(d.Event.Lane, d.Event.Type)
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	mine := b.waiting[lane]
 	if mine == nil {
-		mine = &batchCall{ended: make(chan struct{})}
+		mine = &batchCall{
+			full: make(chan struct{}), ended: make(chan struct{}),
+			of: make([]Delivery, 0, b.size), under: make([]context.Context, 0, b.size), ends: make([]batchEnd, 0, b.size),
+		}
 		b.waiting[lane] = mine
 		go b.begin(lane, mine)
 	}
-	i := len(mine.of)
-	mine.of, mine.under = append(mine.of, d), append(mine.under, ctx)
+	mine.of, mine.under, mine.ends = append(mine.of, *d), append(mine.under, ctx), append(mine.ends, end)
 	if len(mine.of) == b.most {
 		delete(b.waiting, lane) // the next event begins another one
+		close(mine.full)
 	}
-	b.mu.Unlock()
-	<-mine.ended
-	return mine.errs[i]
+	return mine, len(mine.of) - 1
 }
 
-// begin makes the call of a batch after its linger.
+// begin makes the call of a batch when it is full, or after its linger.
 func (b *batches) begin(lane string, mine *batchCall) {
+	defer mine.endFrom(0)
 	defer close(mine.ended)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -88,11 +110,17 @@ func (b *batches) begin(lane string, mine *batchCall) {
 		}
 		mine.together()
 	}()
-	time.Sleep(batchLinger)
+	linger := time.NewTimer(batchLinger)
+	select {
+	case <-linger.C:
+	case <-mine.full:
+		linger.Stop()
+	}
 	b.mu.Lock()
 	if b.waiting[lane] == mine {
 		delete(b.waiting, lane)
 	}
+	b.size = len(mine.of)
 	b.mu.Unlock()
 	ctx, cancel := mine.context()
 	defer cancel()
@@ -102,6 +130,24 @@ func (b *batches) begin(lane string, mine *batchCall) {
 		return
 	}
 	mine.errs = slices.Clone(errs)
+}
+
+// endFrom returns the events of Run to the engine, from the i-th on. The host's errors have code, which can
+// panic or end the goroutine. Then the others are returned by another one.
+func (m *batchCall) endFrom(i int) {
+	defer func() {
+		if i < len(m.ends) {
+			one := m.ends[i]
+			one.later.Return(one.w.exited(one.j, recover(), debug.Stack()))
+			go m.endFrom(i + 1)
+		}
+	}()
+	for ; i < len(m.ends); i++ {
+		if one := m.ends[i]; one.w != nil {
+			one.j.outcome = one.w.outcomeAfter(m.under[i], one.j, m.errs[i])
+			one.later.Return(one.j)
+		}
+	}
 }
 
 // context returns the context of a call: with the values of the first event, until the first deadline, or until
@@ -170,7 +216,7 @@ func (w *batchWatch) end() {
 
 // fail gives all events an error.
 func (m *batchCall) fail(err error) {
-	m.errs = make([]error, len(m.of))
+	m.errs = make([]error, len(m.under))
 	for i := range m.errs {
 		m.errs[i] = err
 	}

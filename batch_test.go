@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -71,6 +72,17 @@ func (c *calls) DeliverBatch(ctx context.Context, batch []almanac.Delivery) []er
 	}
 	return make([]error, len(batch))
 }
+
+// unexecuted is a handler whose events go to the deliverer of their channel.
+type unexecuted struct {
+	series
+	hidden
+}
+
+// hidden hides the method Execute of a series beside it.
+type hidden struct{}
+
+func (hidden) Execute() {}
 
 // together delivers so many events of a lane at once, and returns their errors.
 func together(ctx context.Context, d almanac.Deliverer, n int, lane string) []error {
@@ -179,29 +191,73 @@ func TestABatchEndsWithItsFirstDeadlineOrItsLastEvent(t *testing.T) {
 // Events of a batch are claimed, fenced and settled as single ones are.
 func TestEventsOfBatchesAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
+	around := func(next almanac.Deliverer) almanac.Deliverer { return almanac.DelivererFunc(next.Deliver) }
 	for where, repository := range onBoth {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			w, c := openOn(repository(t)), new(calls)
-			h := series{eventType: "SLOW", seconds: ago(time.Minute)}
-			for range 50 {
-				storeEvent(t, w.store, h)
-			}
-			h.execute = almanac.Batched(c, 20).Deliver
-			w.run(t, h, almanac.WithWorkers(50))
-			require.Eventually(t, func() bool {
-				n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Completed))
-				return err == nil && n == 50
-			}, time.Minute, 10*time.Millisecond)
-			require.NoError(t, w.stop())
-			sum := 0
-			for _, n := range c.sizes {
-				sum += n
-			}
-			require.Equal(t, 50, sum)
-			require.Less(t, len(c.sizes), 50)
-		})
+		for how, option := range map[string]almanac.Option{"": almanac.WithWorkers(50), ", with middleware": almanac.WithMiddleware(around)} {
+			t.Run(where+how, func(t *testing.T) {
+				t.Parallel()
+				w, c := openOn(repository(t)), new(calls)
+				h := unexecuted{series: series{eventType: "SLOW", seconds: ago(time.Minute)}}
+				for range 50 {
+					storeEvent(t, w.store, h)
+				}
+				w.run(t, h, almanac.WithDeliverer("test", almanac.Batched(c, 20)), almanac.WithWorkers(50), option)
+				require.Eventually(t, func() bool {
+					n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Completed))
+					return err == nil && n == 50
+				}, time.Minute, 10*time.Millisecond)
+				require.NoError(t, w.stop())
+				sum := 0
+				for _, n := range c.sizes {
+					sum += n
+				}
+				require.Equal(t, 50, sum)
+				require.Less(t, len(c.sizes), 50)
+			})
+		}
 	}
+}
+
+// badError is an error whose code panics, or ends its goroutine.
+type badError struct{ exits bool }
+
+func (badError) Error() string { return "bad" }
+
+func (e badError) Is(error) bool {
+	if e.exits {
+		runtime.Goexit()
+	}
+	panic("as bad as it looks")
+}
+
+// Each event of a batch has its outcome, whatever the code of another one's error does.
+func TestErrorsOfABatchHarmNoOtherEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &calls{do: func(_ context.Context, batch []almanac.Delivery) []error {
+			errs := make([]error, len(batch))
+			copy(errs, []error{nil, badError{}, nil, badError{exits: true}})
+			return errs
+		}}
+		h := unexecuted{series: series{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{Attempts: 1}}, eventType: "SLOW", seconds: ago(time.Minute)}}
+		w := openOn(almanactest.NewRepository(nil))
+		for range 5 {
+			storeEvent(t, w.store, h)
+		}
+		w.run(t, h, almanac.WithDeliverer("test", almanac.Batched(c, 5)), almanac.WithWorkers(5))
+		time.Sleep(time.Second)
+		require.NoError(t, w.stop())
+		var reasons []string
+		events, err := w.store.Find(t.Context(), almanac.InStatus(almanac.Failed), almanac.Page{})
+		require.NoError(t, err)
+		for _, e := range events.Items {
+			reasons = append(reasons, e.FailureReason)
+		}
+		require.Len(t, reasons, 2)
+		n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Completed))
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+	})
 }
 
 // A receiver that refuses a batch has failed once, however many events the batch has.
@@ -211,13 +267,12 @@ func TestABatchThatFailsIsOneFailure(t *testing.T) {
 		c := &calls{do: func(_ context.Context, batch []almanac.Delivery) []error {
 			return slices.Repeat([]error{errBusy}, len(batch))
 		}}
-		h := series{Execution: almanac.Execution{Breaker: true}, eventType: "SLOW", seconds: ago(time.Minute)}
+		h := unexecuted{series: series{Execution: almanac.Execution{Breaker: true}, eventType: "SLOW", seconds: ago(time.Minute)}}
 		w := openOn(almanactest.NewRepository(nil))
 		for range 20 {
 			storeEvent(t, w.store, h)
 		}
-		h.execute = almanac.Batched(c, 20).Deliver
-		w.run(t, h, almanac.WithWorkers(20))
+		w.run(t, h, almanac.WithDeliverer("test", almanac.Batched(c, 20)), almanac.WithWorkers(20))
 		time.Sleep(5 * time.Second) // before the second attempt
 		require.NoError(t, w.stop())
 		events, err := w.store.Find(t.Context(), nil, almanac.Page{})
@@ -249,14 +304,13 @@ func TestBatchesKeepTheLimitsOfTheirLane(t *testing.T) {
 			present -= len(batch)
 			return make([]error, len(batch))
 		}}
-		h := series{eventType: "SLOW", seconds: ago(time.Minute)}
+		h := unexecuted{series: series{eventType: "SLOW", seconds: ago(time.Minute)}}
 		w := openOn(almanactest.NewRepository(nil))
 		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 20, Burst: 8, Places: 6}))
 		for range 60 {
 			storeEvent(t, w.store, h)
 		}
-		h.execute = almanac.Batched(c, 20).Deliver
-		w.run(t, h, almanac.WithWorkers(20))
+		w.run(t, h, almanac.WithDeliverer("test", almanac.Batched(c, 20)), almanac.WithWorkers(20))
 		time.Sleep(time.Minute)
 		require.NoError(t, w.stop())
 		require.Len(t, started, 60)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/engine"
 )
 
 // safeToRetry reports whether a failed call certainly stored nothing. Then there is
@@ -225,9 +227,9 @@ func (w *worker) notifyClaimed(ctx context.Context, jobs []*job) {
 // attemptAlone makes an attempt. An event that one more crash makes FAILED is tried alone: TryAlone is
 // called first, and the process tries no other such event until outcome and successor are stored.
 // See docs/adr/0069-crashes.md.
-func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
+func (w *worker) attemptAlone(ctx context.Context, j *job, later engine.Later[*job]) Outcome {
 	if j.event.CrashCount < w.sharedCrashes() {
-		return w.attempt(ctx, j)
+		return w.attempt(ctx, j, later)
 	}
 	if !w.begin(ctx, j) {
 		return Released(AfterSnooze, "another event whose worker died is tried first", time.Second)
@@ -235,7 +237,7 @@ func (w *worker) attemptAlone(ctx context.Context, j *job) Outcome {
 	if err := w.repository.TryAlone(ctx, j.event); err != nil {
 		return Released(AfterSnooze, err.Error(), time.Second)
 	}
-	return w.attempt(ctx, j)
+	return w.attempt(ctx, j, later)
 }
 
 // begin reserves the process for an event that is tried alone, and reports whether it could. It waits for

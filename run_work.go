@@ -225,13 +225,18 @@ func (w *worker) look(ctx context.Context) (wait time.Duration, known bool, err 
 }
 
 // do does one event, and returns it with its outcome. Its context ends when the attempt has taken too long.
-func (w *worker) do(ctx context.Context, j *job) *job {
-	j.outcome = w.attemptAlone(ctx, j)
-	return j
+// It returns false if the event waits in a batch, which then returns it.
+func (w *worker) do(ctx context.Context, j *job, later engine.Later[*job]) (*job, bool) {
+	outcome := w.attemptAlone(ctx, j, later)
+	if outcome.Status == "" { // the batch may have returned the job already, and another event may have it
+		return nil, false
+	}
+	j.outcome = outcome
+	return j, true
 }
 
-// attempt checks and delivers one event.
-func (w *worker) attempt(ctx context.Context, j *job) Outcome {
+// attempt checks and delivers one event. The zero Outcome means that the event waits in a batch.
+func (w *worker) attempt(ctx context.Context, j *job, later engine.Later[*job]) Outcome {
 	if j.user.ID == uuid.Nil {
 		return Released(AfterShutdown, ReasonUserDeleted, 0) // as FAILED
 	}
@@ -259,7 +264,24 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, &j.event, attempt)
-	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.user, attempt, j.clock.now()})
+	d := Delivery{j.event, j.user, attempt, j.clock.now()}
+	direct, ok := j.route.deliver.(byChannel)
+	if !ok {
+		return w.outcomeAfter(ctx, j, j.route.deliver.Deliver(ctx, d))
+	}
+	deliverer, err := direct.of(ctx, &d)
+	if err != nil {
+		return w.outcomeAfter(ctx, j, err)
+	}
+	if b, ok := deliverer.(*batches); ok {
+		b.add(ctx, &d, batchEnd{w, j, later})
+		return Outcome{}
+	}
+	return w.outcomeAfter(ctx, j, deliverer.Deliver(ctx, d))
+}
+
+// outcomeAfter returns the outcome of an attempt that returned err.
+func (w *worker) outcomeAfter(ctx context.Context, j *job, err error) Outcome {
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			// Not a failure of the event: the process stops, or the lease is lost.
@@ -273,17 +295,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 
 // deliverer returns the Deliverer that makes the attempts at a handler's events.
 func (s *scheduler) deliverer(h EventHandler) Deliverer {
-	var d Deliverer = DelivererFunc(func(ctx context.Context, d Delivery) error {
-		channel := h.Channel(d.Event)
-		deliverer, ok := s.deliverers[channel]
-		if !ok {
-			return s.miswired(ctx, &noDelivererError{d.Event.Type, channel})
-		}
-		if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {
-			return NotOwed(ReasonOptedOut)
-		}
-		return deliverer.Deliver(ctx, d)
-	})
+	var d Deliverer = byChannel{s, h}
 	if x, ok := h.(Executor); ok {
 		d = DelivererFunc(x.Execute)
 	}
@@ -291,6 +303,33 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		d = around(d)
 	}
 	return d
+}
+
+// byChannel delivers the events of a handler by the deliverers of their channels.
+type byChannel struct {
+	*scheduler
+	handler EventHandler
+}
+
+func (c byChannel) Deliver(ctx context.Context, d Delivery) error {
+	deliverer, err := c.of(ctx, &d)
+	if err != nil {
+		return err
+	}
+	return deliverer.Deliver(ctx, d)
+}
+
+// of returns the deliverer of an event.
+func (c byChannel) of(ctx context.Context, d *Delivery) (Deliverer, error) {
+	channel := c.handler.Channel(d.Event)
+	deliverer, ok := c.deliverers[channel]
+	if !ok {
+		return nil, c.miswired(ctx, &noDelivererError{d.Event.Type, channel})
+	}
+	if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(c.handler).OverrideOptOuts {
+		return nil, NotOwed(ReasonOptedOut)
+	}
+	return deliverer, nil
 }
 
 // miswired logs a missing deliverer once for each type and channel, and returns err.

@@ -28,7 +28,7 @@ func TestAhead_movesBeforeTheMomentWin(t *testing.T) {
 			e.Settings.Slots, e.Settings.MaxClaim = slots, maxClaim
 			f.failConfirm = failing(fails)
 			done := make(map[int]int)
-			e.Do = func(ctx context.Context, it item) item {
+			e.Do = returning(func(ctx context.Context, it item) item {
 				f.mu.Lock()
 				due, moved := f.moved[it.id]
 				if !moved {
@@ -40,7 +40,7 @@ func TestAhead_movesBeforeTheMomentWin(t *testing.T) {
 				done[it.id]++
 				f.mu.Unlock()
 				return f.do(ctx, it)
-			}
+			})
 			for id, offset := range offsets {
 				f.add(soon(id, offset, 0))
 				time.AfterFunc(moves[id], func() {

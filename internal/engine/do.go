@@ -78,22 +78,28 @@ func (p *runners[T]) next(fresh bool) (h held[T], ok bool) {
 	return h, true
 }
 
-// do runs Do for item and passes the result on. Run waits for it through r.busy, up to the
+// do runs Do for item and passes its result on, unless the item returns later. Run waits for it through r.busy, up to the
 // limits in Run's comment.
 func (r *run[T]) do(item T, share *share) {
-	var result T
-	returned := false
+	exited := true
 
 	// Deferred, because a panic and Goexit run only deferred functions.
 	defer func() {
-		if !returned {
-			result = r.Exited(item, recover(), debug.Stack())
+		if exited {
+			r.returned(r.Exited(item, recover(), debug.Stack()), share)
 		}
-		r.ledger.done(share)
-		r.results <- finished[T]{result: result, share: share}
-		r.busy.leave()
 	}()
 
-	result = r.Do(share, item)
-	returned = true
+	result, returned := r.Do(share, item, Later[T]{r, share})
+	exited = false
+	if returned {
+		r.returned(result, share)
+	}
+}
+
+// returned passes the result of an item on.
+func (r *run[T]) returned(result T, share *share) {
+	r.ledger.done(share)
+	r.results <- finished[T]{result: result, share: share}
+	r.busy.leave()
 }

@@ -69,12 +69,12 @@ func TestDrain_abandonsItemsThatIgnoreIt(t *testing.T) {
 		e := s.engine()
 		release := make(chan struct{})
 		defer close(release)
-		e.Do = func(ctx context.Context, it item) item {
+		e.Do = returning(func(ctx context.Context, it item) item {
 			if it.id != 3 {
 				<-release
 			}
 			return s.do(ctx, it)
-		}
+		})
 		stop := begin(t, e)
 		s.pass(time.Second)
 		err := stop()
@@ -198,11 +198,11 @@ func TestDrain_reportsResultsDiscardedEarly(t *testing.T) {
 		}
 		s.failRenew = always
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) item {
+		e.Do = returning(func(ctx context.Context, it item) item {
 			r := s.do(ctx, it)
 			time.Sleep(time.Duration(it.id-1) * 20 * time.Second) // so that the second outlives its lease
 			return r
-		}
+		})
 		stop := begin(t, e)
 		s.pass(time.Second)
 

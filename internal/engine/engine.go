@@ -50,11 +50,13 @@ type Engine[T any] struct {
 	// Ahead sets how items are claimed before they are due. The zero Ahead claims none early.
 	Ahead Ahead[T]
 
-	// Do does one item, and returns it with its result. At most Settings.Slots calls run at
-	// once. Do must return soon after its context ends; [context.Cause] returns the reason.
+	// Do does one item, and returns it with its result and true. At most Settings.Slots items are
+	// done at once. Do must return soon after its context ends; [context.Cause] returns the reason.
 	// An item that has not returned Settings.Abandon later is stuck. A stuck item keeps its
 	// slot. It keeps its lease only while items that are not stuck share the lease.
-	Do func(ctx context.Context, item T) T
+	//
+	// If Do returns false, the item goes on without this goroutine, and returns when later.Return is called.
+	Do func(ctx context.Context, item T, later Later[T]) (result T, returned bool)
 
 	// Limit returns how long Do may take with an item. After that, the item's context ends
 	// with [context.DeadlineExceeded].
@@ -94,6 +96,16 @@ type Engine[T any] struct {
 
 	live live[T]
 }
+
+// Later returns an item that Do has left to another goroutine.
+type Later[T any] struct {
+	r     *run[T]
+	share *share
+}
+
+// Return returns the item with its result, as Do would. It must be called once, and may be called before Do
+// returns false. It does not block.
+func (l Later[T]) Return(result T) { l.r.returned(result, l.share) }
 
 // live is the state of an engine besides its fields.
 type live[T any] struct {

@@ -32,12 +32,12 @@ func TestDo_hasAResultWhenItDoesNotReturn(t *testing.T) {
 				s := newStore(soon(1, 0, 0), soon(2, time.Second, 0))
 				e := s.engine()
 				e.Settings.Slots = 1
-				e.Do = func(ctx context.Context, it item) item {
+				e.Do = returning(func(ctx context.Context, it item) item {
 					if it.id == 1 {
 						tt.do()
 					}
 					return s.do(ctx, it)
-				}
+				})
 				e.Exited = func(it item, cause any, stack []byte) item {
 					at := "nowhere"
 					for _, name := range []string{"explode", "depart"} {

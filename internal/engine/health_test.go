@@ -150,7 +150,7 @@ func TestHealth_countsItemsThatIgnoreTheEndOfTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Minute), soon(2, 0, 10*time.Minute), soon(3, 0, 10*time.Minute))
 		e := s.engine()
-		e.Do = ignoringContext(s)
+		e.Do = returning(ignoringContext(s))
 		e.Settings.Abandon = 5 * time.Second
 		e.Limit = func(it item) time.Duration { return time.Duration(it.id) * 20 * time.Second }
 		stop := begin(t, e)
@@ -198,12 +198,12 @@ func TestStuckItems_loseTheirLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 45*time.Second), soon(3, 15*time.Second, 40*time.Minute))
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) item {
+		e.Do = returning(func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				return ignoringContext(s)(ctx, it)
 			}
 			return s.do(ctx, it)
-		}
+		})
 		e.Settings.Abandon = 5 * time.Second
 		e.Limit = func(it item) time.Duration {
 			if it.id == 1 {
@@ -244,7 +244,7 @@ func TestStuckItems_doNotCountAsLost(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 25*time.Second))
 		s.lost[1] = true // noticed after ten seconds
 		e := s.engine()
-		e.Do = ignoringContext(s)
+		e.Do = returning(ignoringContext(s))
 		e.Limit = func(it item) time.Duration { return time.Duration(it.id*it.id*it.id) * 5 * time.Second }
 		stop := begin(t, e)
 		s.pass(10*time.Second + 1)
@@ -262,12 +262,12 @@ func TestStuckItems_doNotShortenOtherRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, time.Second, 2*time.Minute))
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) item {
+		e.Do = returning(func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				return ignoringContext(s)(ctx, it)
 			}
 			return s.do(ctx, it)
-		}
+		})
 		e.Settings.Abandon = 0
 		e.Limit = func(it item) time.Duration {
 			if it.id == 1 {

@@ -74,7 +74,7 @@ func (w scenario) live(t *testing.T) (faults []string) {
 		doing += change
 		mostDoing = max(mostDoing, doing)
 	}
-	e.Do = func(ctx context.Context, it item) item {
+	e.Do = returning(func(ctx context.Context, it item) item {
 		count(1)
 		defer count(-1)
 		done[it.id].Add(1)
@@ -86,7 +86,7 @@ func (w scenario) live(t *testing.T) (faults []string) {
 			runtime.Goexit()
 		}
 		return r
-	}
+	})
 	mostHeld := 0
 	e.Claim = func(ctx context.Context, free int) ([]item, error) {
 		items, err := s.claim(ctx, free)

@@ -169,12 +169,12 @@ func TestRenew_keepsANewLeaseWithALostKey(t *testing.T) {
 		e := s.engine()
 		e.Leases.Key = sameKey
 		s.lost[1] = true
-		e.Do = func(ctx context.Context, it item) item {
+		e.Do = returning(func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				ctx = context.WithoutCancel(ctx)
 			}
 			return s.do(ctx, it)
-		}
+		})
 		stop := begin(t, e)
 		s.pass(12 * time.Second)
 		s.lost[1] = false

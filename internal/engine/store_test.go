@@ -101,7 +101,7 @@ func newStore(items ...item) *store {
 func (s *store) engine() *machine {
 	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
 	return &machine{
-		Claim: s.claim, Until: s.until, Do: s.do, Settle: s.settle,
+		Claim: s.claim, Until: s.until, Do: returning(s.do), Settle: s.settle,
 		Limit:  func(item) time.Duration { return 24 * time.Hour },
 		Exited: func(it item, _ any, _ []byte) item { return it.ended("exited") },
 		Leases: engine.Leases[item]{
@@ -174,6 +174,11 @@ func (s *store) do(ctx context.Context, it item) item {
 	case <-ctx.Done():
 		return it.ended(context.Cause(ctx).Error())
 	}
+}
+
+// returning returns a Do whose items return with it.
+func returning(do func(context.Context, item) item) func(context.Context, item, engine.Later[item]) (item, bool) {
+	return func(ctx context.Context, it item, _ engine.Later[item]) (item, bool) { return do(ctx, it), true }
 }
 
 func (s *store) settle(ctx context.Context, results []item) (later []int, err error) {
