@@ -22,7 +22,9 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 	r.Memory = nil // a claim of lanes with limits must not write to the events of the claim that it adds to
 	began, first := time.Now(), s.earlier.only.Load().hold(r)
 	if first {
-		if claim, err = s.withLimited(ctx, claim, r); err != nil || len(claim.Events) > 0 {
+		alone := r
+		alone.Memory = memory // there are no events to add to
+		if claim, err = s.withLimited(ctx, claim, alone); err != nil || len(claim.Events) > 0 {
 			return claim, err
 		}
 	}
