@@ -474,16 +474,12 @@ func pass(d time.Duration) {
 
 // handler plans and delivers the events of users.
 func (s *stage) handler(f *faulty) series {
-	deliver := func(ctx context.Context, d almanac.Delivery) error { return s.receive(ctx, f, d) }
-	if s.Batch > 0 {
-		deliver = almanac.Batched(faultyBatch{s, f}, s.Batch).Deliver
-	}
 	return series{
 		Execution: almanac.Execution{
 			AttemptTimeout: faultAttempt, CatchUpPolicy: almanac.CatchUp{All: true},
 			RetryPolicy: almanac.RetryPolicy{Attempts: 50, First: 100 * time.Millisecond, Factor: 1.5, Max: 2 * time.Second},
 		},
-		eventType: "TICK", seconds: s.seconds, execute: deliver,
+		eventType: "TICK", seconds: s.seconds, execute: func(ctx context.Context, d almanac.Delivery) error { return s.receive(ctx, f, d) },
 	}
 }
 
@@ -539,10 +535,17 @@ func (s *stage) begin(t *testing.T) {
 		defer s.mu.Unlock()
 		s.notices = append(s.notices, notified{n, notice})
 	})
-	registry, err := almanac.NewRegistry(s.handler(f))
-	scheduler, errScheduler := almanac.NewScheduler(f, registry, almanac.WithObserver(observe), almanac.WithWorkers(s.Slots),
-		almanac.WithLease(faultLease), almanac.WithSweep(faultSweep), almanac.WithDrain(time.Minute),
-		almanac.WithLookAhead(0)) // what is claimed is due, as the invariants of the stage have it
+	var handler almanac.EventHandler = s.handler(f)
+	options := []almanac.Option{
+		almanac.WithObserver(observe), almanac.WithWorkers(s.Slots), almanac.WithLease(faultLease), almanac.WithSweep(faultSweep),
+		almanac.WithDrain(time.Minute), almanac.WithLookAhead(0), // what is claimed is due, as the invariants of the stage have it
+	}
+	if s.Batch > 0 {
+		handler = unexecuted{series: s.handler(f)}
+		options = append(options, almanac.WithDeliverer("test", almanac.Batched(faultyBatch{s, f}, s.Batch)))
+	}
+	registry, err := almanac.NewRegistry(handler)
+	scheduler, errScheduler := almanac.NewScheduler(f, registry, options...)
 	if err = errors.Join(err, errScheduler); err != nil {
 		s.complain("process %d: %v", n, err)
 		return
