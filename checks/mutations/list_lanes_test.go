@@ -95,7 +95,7 @@ var lanes = []mutation{
 	{
 		promise: "Each event keeps its attempts, its key and its outcome", in: handlers,
 		file: "batch.go",
-		old:  "return mine.errs[i]", new: "return mine.errs[i*0]",
+		old:  "return call.errs[i]", new: "return call.errs[i*0]",
 		test: ". TestEachEventOfABatchHasItsOutcome",
 	},
 	{

@@ -183,7 +183,7 @@ var edits = []mutation{
 	{
 		promise: "So an opt-out of a channel ends the event at delivery, as CANCELLED, and the series goes on.", in: handlers,
 		file: "run_work.go",
-		old:  "if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(h).OverrideOptOuts {", new: "if false {",
+		old:  "if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(c.handler).OverrideOptOuts {", new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{

@@ -53,7 +53,7 @@ var runs = []mutation{
 	{
 		promise: "events that panic, end their goroutine, kill the process five times, or linger past their deadline", in: reliability,
 		file: "internal/engine/do.go",
-		old:  "result = r.Exited(item, recover(), debug.Stack())", new: "result = r.Exited(item, nil, debug.Stack())",
+		old:  "r.returned(r.Exited(item, recover(), debug.Stack()), share)", new: "r.returned(r.Exited(item, nil, debug.Stack()), share)",
 		test: ". TestRunSurvivesDeliveriesThatDoNotReturn",
 	},
 	{
