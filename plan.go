@@ -275,6 +275,7 @@ type replanning struct {
 	guard  guard                      // calls the handlers
 	window func(User) calendar.Window // nil means the whole week
 	passed time.Duration              // see [Planner].RescheduleType
+	failed *error                     // if not nil, replan stores the error of the plan here, or nil
 }
 
 // event returns a pending event, updated for its user after the edit.

@@ -33,7 +33,7 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
 	before, result, err := s.replan(ctx, id, func(r Roster, zones *zoneView) (replanning, error) {
 		u, err := change(r)
-		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window, 0}, err
+		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window, 0, nil}, err
 	})
 	if err == nil && !s.inTransaction() { // a transaction of the host may still be rolled back
 		s.logEdit(ctx, before, result)
@@ -63,6 +63,9 @@ func (s *scheduler) replan(ctx context.Context, id uuid.UUID, begin func(Roster,
 		}
 		if wanted, err = s.replanAll(p); err == nil {
 			shown = s.shown(p, wanted)
+		}
+		if p.failed != nil {
+			*p.failed = err
 		}
 		return wanted, err
 	})
@@ -240,8 +243,11 @@ func (result UpdateUserResult) with(before Roster, stored Edit) UpdateUserResult
 			result.Moved, result.Was = append(result.Moved, e), append(result.Was, *was)
 		}
 	}
+	changed := Roster{Pending: stored.Changed}.byID()
 	for _, e := range before.InFlight {
-		result.Skipped = append(result.Skipped, e.ID)
+		if changed[e.ID] == nil {
+			result.Skipped = append(result.Skipped, e.ID)
+		}
 	}
 	return result
 }

@@ -121,7 +121,7 @@ func (p dayPass) replanUser(ctx context.Context, e Event) error {
 			failed = errNothingToDo // another process was here
 			return Edit{}, failed
 		}
-		wanted, failed = p.replanAll(replanning{r, r.User, []string{e.Type}, zones, p.guard(bound, e.UserID), p.window, 0})
+		wanted, failed = p.replanAll(replanning{r, r.User, []string{e.Type}, zones, p.guard(bound, e.UserID), p.window, 0, nil})
 		if failed == nil && p.dryRun {
 			failed = errDryRun
 		}
@@ -271,16 +271,48 @@ func (p typePass) replanUser(ctx context.Context, r Roster, zones *zoneView) (Up
 		bound, cancel = context.WithTimeout(ctx, editLimit)
 	}
 	defer cancel()
+	var failed error
 	_, result, err := p.replan(bound, r.User.ID, func(r Roster, zones *zoneView) (replanning, error) {
 		other := func(e Event) bool { return e.Type != p.eventType }
 		r.Pending, r.InFlight = slices.DeleteFunc(r.Pending, other), slices.DeleteFunc(r.InFlight, other)
-		return p.of(bound, r, zones), nil
+		now := p.of(bound, r, zones)
+		now.failed, failed = &failed, nil
+		return now, nil
 	})
-	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+	case bound.Err() != nil && ctx.Err() == nil:
 		p.wary.Store(true)
 		err = fmt.Errorf("%w: user %s, for %s", ErrLocked, r.User.ID, editLimit)
+	case failed == nil:
+		err = ofDatabase(r.User.ID, err)
 	}
 	return result, err
+}
+
+// interruption is an error of the database about a user whose plan is not the cause.
+type interruption struct {
+	user uuid.UUID
+	err  error
+}
+
+func (e *interruption) Error() string {
+	return "almanac: replanning user " + e.user.String() + ": " + e.err.Error()
+}
+func (e *interruption) Unwrap() error   { return e.err }
+func (e *interruption) User() uuid.UUID { return e.user }
+
+// ofDatabase returns an error of a repository as an interruption, unless it is about the user or the user's rows.
+func ofDatabase(user uuid.UUID, err error) error {
+	if err == nil || isRefused(err) {
+		return err
+	}
+	for _, of := range []error{ErrNotFound, ErrLocked, ErrInvalid, ErrOptimisticLock, ErrInvalidStateTransition} {
+		if errors.Is(err, of) {
+			return err
+		}
+	}
+	return &interruption{user, err}
 }
 
 // isLocked reports whether another transaction has locked a user. It waits for no lock. The other locked users of
@@ -288,11 +320,11 @@ func (p typePass) replanUser(ctx context.Context, r Roster, zones *zoneView) (Up
 func (p typePass) isLocked(ctx context.Context, id uuid.UUID) bool {
 	nothing := func([]UserSeries, time.Time) ([]Event, error) { return nil, nil }
 	looked, err := p.repository.AddEvents(ctx, p.eventType, Page{Limit: 1, After: cursorBefore(id)}, nothing)
-	return err != nil || slices.Contains(looked.Locked, id)
+	return err == nil && slices.Contains(looked.Locked, id)
 }
 
 func (p typePass) of(ctx context.Context, r Roster, zones *zoneView) replanning {
-	return replanning{r, r.User, []string{p.eventType}, zones, p.guard(ctx, r.User.ID), p.window, p.passed}
+	return replanning{r, r.User, []string{p.eventType}, zones, p.guard(ctx, r.User.ID), p.window, p.passed, nil}
 }
 
 // plan plans a user's edit. If it adds events to series whose used keys the roster lacks, it looks the keys up
@@ -313,7 +345,7 @@ func (p typePass) plan(ctx context.Context, r Roster, zones *zoneView) (Roster, 
 		}
 		used, err := p.repository.UsedKeys(ctx, r.User.ID, unknown)
 		if err != nil {
-			return r, Edit{}, err
+			return r, Edit{}, ofDatabase(r.User.ID, err)
 		}
 		r.Used = maps.Clone(r.Used)
 		for _, of := range unknown {

@@ -202,7 +202,9 @@ type Planner interface {
 	// [*UnsupportedEventTypeError] if the type has no handler, a [*ValidationError] if the page is invalid,
 	// and that of the repository if the users cannot be read. When ctx ends, users in
 	// progress are processed to the end. The result has them, Next continues after the last one, and the
-	// error is the cause of ctx. For all pages of a type, with counts, use ops.RollOut.
+	// error is the cause of ctx. When the database fails while a user is edited, the page ends in the same way with
+	// that error, which has a method User() uuid.UUID. Next then continues with this user. The result can also have up to
+	// three users after Next, who were in progress. For all pages of a type, with counts, use ops.RollOut.
 	RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error)
 
 	// PreviewReschedule returns what RescheduleType would return. It stores nothing and locks nothing.

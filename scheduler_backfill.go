@@ -291,11 +291,7 @@ func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (
 	if _, err := s.registry.Handler(p.eventType); err != nil {
 		return List[UpdateUserResult]{}, nil, err
 	}
-	zones, err := s.zoneView(ctx)
-	if err != nil {
-		return List[UpdateUserResult]{}, nil, err
-	}
-	read, err := s.repository.Rosters(ctx, p.eventType, page)
+	zones, read, err := s.rosters(ctx, p.eventType, page)
 	if err != nil {
 		return List[UpdateUserResult]{}, nil, err
 	}
@@ -306,11 +302,11 @@ func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (
 		workers = 1
 	}
 	var lock sync.Mutex
-	taken := 0
+	taken, interrupted := 0, false
 	take := func() (i int, ok bool) { // those that are taken are processed, so the page ends after the last of them
 		lock.Lock()
 		defer lock.Unlock()
-		if taken == len(results) || ctx.Err() != nil {
+		if taken == len(results) || interrupted || ctx.Err() != nil {
 			return 0, false
 		}
 		taken++
@@ -320,32 +316,57 @@ func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (
 	for range workers {
 		group.Go(func() {
 			for i, ok := take(); ok; i, ok = take() {
-				results[i], errs[i] = p.replanUser(ctx, read.Items[i], zones)
+				if results[i], errs[i] = p.replanUser(ctx, read.Items[i], zones); isInterruption(errs[i]) {
+					lock.Lock()
+					interrupted = true
+					lock.Unlock()
+				}
 			}
 		})
 	}
 	group.Wait()
 	done, refused := List[UpdateUserResult]{Next: read.Next}, []Refusal(nil)
+	ended, end := taken, error(nil) // the users before ended are complete
 	for i, r := range read.Items[:taken] {
 		err := errs[i]
 		if err != nil && errors.Is(err, ctx.Err()) { // in a transaction of the host, which is lost
-			taken = i
+			ended = min(ended, i)
 			break
 		}
 		switch {
 		case err == nil:
 			done.Items = append(done.Items, results[i])
+		case isInterruption(err):
+			if end == nil {
+				ended, end = i, err
+			}
 		case !errors.Is(err, ErrNotFound): // deleted meanwhile
 			refused = append(refused, Refusal{UserID: r.User.ID, Err: err})
 		}
 	}
 	switch {
-	case taken == len(results):
+	case ended == len(results):
 		return done, refused, nil
-	case taken == 0:
+	case ended == 0:
 		done.Next = page.After
 	default:
-		done.Next = Cursor(read.Items[taken-1].User.ID.String())
+		done.Next = Cursor(read.Items[ended-1].User.ID.String())
 	}
-	return done, refused, context.Cause(ctx)
+	if ctx.Err() != nil {
+		end = context.Cause(ctx)
+	}
+	return done, refused, end
+}
+
+// rosters reads a page of users with their events of a type.
+func (s *scheduler) rosters(ctx context.Context, eventType string, page Page) (zones *zoneView, read List[Roster], err error) {
+	if zones, err = s.zoneView(ctx); err == nil {
+		read, err = s.repository.Rosters(ctx, eventType, page)
+	}
+	return zones, read, err
+}
+
+func isInterruption(err error) bool {
+	_, is := errors.AsType[*interruption](err)
+	return is
 }

@@ -137,6 +137,7 @@ func (d *rollOutData) add(result ops.RollOutResult) {
 		{"added", would.Added, done.Added},
 		{"removed", would.Removed, done.Removed},
 		{"of these because their new time has passed", would.Passed, done.Passed},
+		{"cancelled before another attempt, because their user refuses them", would.Cancelled, done.Cancelled},
 		{"two on one day", would.SameDay, done.SameDay},
 		{"not delivered, because they count as used", would.LeftOut, done.LeftOut},
 		{"in flight, which keep their time", would.InFlight, done.InFlight},

@@ -33,6 +33,7 @@ type rollOutCounts struct {
 	Added     int `json:"added"`
 	Removed   int `json:"removed"`
 	Passed    int `json:"passed"`
+	Cancelled int `json:"cancelled"`
 	SameDay   int `json:"sameDay"`
 	LeftOut   int `json:"leftOut"`
 	InFlight  int `json:"inFlight"`
@@ -98,7 +99,7 @@ func (a *admin) rollOut(r *http.Request) (reply, error) {
 // count takes over the counts and the examples of a result.
 func (a *rollOutAnswer) count(done ops.RollOutResult) {
 	c := done.RollOutCounts
-	a.Counts = rollOutCounts{c.Users, c.Unchanged, c.Refreshed, c.Moved(), c.DueNow, c.Added, c.Removed, c.Passed, c.SameDay, c.LeftOut, c.InFlight}
+	a.Counts = rollOutCounts{c.Users, c.Unchanged, c.Refreshed, c.Moved(), c.DueNow, c.Added, c.Removed, c.Passed, c.Cancelled, c.SameDay, c.LeftOut, c.InFlight}
 	bounds := ops.MoveBounds()
 	for i, bound := range bounds {
 		moves := rollOutMoves{Earlier: c.Earlier[i], Later: c.Later[i]}

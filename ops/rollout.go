@@ -34,18 +34,24 @@ type RollOutOptions struct {
 // RollOutCounts says how many users and events a roll-out changes. Two values are comparable with ==, such
 // as those of a dry run and of the run after it.
 type RollOutCounts struct {
-	Users     int    // users who were replanned
-	Unchanged int    // pending events that keep their time and their content
-	Refreshed int    // pending events with the same time, and another payload, zone, policy or lane
-	Earlier   [8]int // pending events that move to an earlier instant, by how much; see MoveBounds
-	Later     [8]int // pending events that move to the same or a later instant
-	DueNow    int    // of the moved events, those that become due at once because their new time has passed
-	Added     int    // new events: of series that had none, and in place of removed ones
-	Removed   int    // events whose occurrence no longer exists, is not owed, or has passed
-	Passed    int    // of the removed events, those whose new time has passed
-	SameDay   int    // moved and added events on a local day that has or had another event of the type
-	LeftOut   int    // next occurrences that are not delivered, because they count as used
-	InFlight  int    // events that were claimed before and keep their time; their successors follow the new rule
+	Users     int // users who were replanned
+	Unchanged int // pending events that keep their time and their content
+	Refreshed int // pending events with the same time, and another payload, zone, policy or lane
+	RollOutMoves
+	DueNow    int // of the moved events, those that become due at once because their new time has passed
+	Added     int // new events: of series that had none, and in place of removed ones
+	Removed   int // events whose occurrence no longer exists, is not owed, or has passed
+	Passed    int // of the removed events, those whose new time has passed
+	Cancelled int // events that waited for another attempt, and are CANCELLED because their user refuses them
+	SameDay   int // moved and added events on a local day that has or had another event of the type
+	LeftOut   int // next occurrences that are not delivered, because they count as used
+	InFlight  int // events that were claimed before and keep their time; their successors follow the new rule
+}
+
+// RollOutMoves says how many pending events a roll-out moves, by how far they move; see [MoveBounds].
+type RollOutMoves struct {
+	Earlier [8]int // events that move to an earlier instant
+	Later   [8]int // events that move to the same or a later instant
 }
 
 // moveBounds are the upper bounds of how far events move; the last one has none.
@@ -73,16 +79,16 @@ func (c *RollOutCounts) Add(o RollOutCounts) {
 	}
 	for into, n := range map[*int]int{
 		&c.Users: o.Users, &c.Unchanged: o.Unchanged, &c.Refreshed: o.Refreshed, &c.DueNow: o.DueNow, &c.Added: o.Added, &c.Removed: o.Removed,
-		&c.Passed: o.Passed, &c.SameDay: o.SameDay, &c.LeftOut: o.LeftOut, &c.InFlight: o.InFlight,
+		&c.Passed: o.Passed, &c.SameDay: o.SameDay, &c.LeftOut: o.LeftOut, &c.InFlight: o.InFlight, &c.Cancelled: o.Cancelled,
 	} {
 		*into += n
 	}
 }
 
-// RollOutExample is an event that a roll-out moves, adds or removes.
+// RollOutExample is an event that a roll-out moves, adds, removes or cancels.
 type RollOutExample struct {
 	Was almanac.Event // zero if the event is added
-	Is  almanac.Event // zero if the event is removed
+	Is  almanac.Event // zero if the event is removed or cancelled
 }
 
 const (
@@ -106,12 +112,14 @@ type RollOutResult struct {
 // are kept.
 //
 // A user who cannot be replanned is listed in Refused, and the others are processed. Users whom another
-// transaction has locked are tried again at the end, for about ten seconds. A page that cannot be read is
-// tried five times within seconds. Then RollOut returns the error with the result so far. It does the same
-// when ctx ends. Next is then where to continue; each user is counted once.
+// transaction has locked are tried again at the end, for about ten seconds. When the database fails while a page is
+// read or users are edited, the rest of the page is tried five times within seconds, and five times more whenever it
+// has got further. Then RollOut returns the error with the result so far. It does the same when ctx ends. Next is then
+// where to continue; each user is counted once. If the database stores other users' events and fails for one user
+// alone, that user is tried again at the end.
 // See docs/adr/0081-roll-out.md. The error is an [*almanac.ValidationError] if an option is invalid.
 func RollOut(ctx context.Context, s almanac.Scheduler, eventType string, options RollOutOptions) (RollOutResult, error) {
-	r := rollOut{s, eventType, options, RollOutResult{Next: options.After}, nil}
+	r := rollOut{s, eventType, options, RollOutResult{Next: options.After}, nil, make(map[uuid.UUID]bool)}
 	page, every, err := options.pace()
 	if err != nil {
 		return r.done, err
@@ -119,14 +127,14 @@ func RollOut(ctx context.Context, s almanac.Scheduler, eventType string, options
 	for {
 		rest := time.After(every)
 		if err := r.page(ctx, page); err != nil {
-			return r.refuseLocked(), err
+			return r.end(), err
 		}
 		if options.Progress != nil {
 			options.Progress(r.done)
 		}
 		if page.After = r.done.Next; page.After == "" {
 			err := r.retry(ctx)
-			return r.refuseLocked(), err
+			return r.end(), err
 		}
 		if every > 0 {
 			select {
@@ -162,29 +170,74 @@ type rollOut struct {
 	eventType string
 	options   RollOutOptions
 	done      RollOutResult
-	locked    []uuid.UUID
+	again     []almanac.Refusal  // the users to try again at the end, with their last errors
+	ahead     map[uuid.UUID]bool // the users after done.Next who were processed already
 }
 
 var pageAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 3 * time.Second, Factor: 3, Jitter: 0.2}
 
-// page processes a page. It tries again when the page cannot be read.
+// page processes a page, or a part of it. When the database fails, it tries the rest again. If it always fails
+// for the same user, and stores changes of others, this user waits for the end.
 func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 	const tries = 5
+	stores := false
 	for failures := 1; ; failures++ {
 		found, refused, err := r.replan(ctx, page)
-		r.add(found.Items, refused)
-		if err == nil || found.Next != "" {
-			r.done.Next = found.Next
-		}
+		stores = r.add(found.Items, refused) || stores
 		if err == nil {
+			r.done.Next, r.ahead = found.Next, make(map[uuid.UUID]bool)
 			return nil
 		}
-		if failures == tries || ctx.Err() != nil || isMisuse(err) {
+		if found.Next != "" {
+			r.done.Next = found.Next
+		}
+		r.note(found.Items, refused)
+		if ctx.Err() != nil || isMisuse(err) {
 			return err
+		}
+		goesOn := found.Next != "" && found.Next != page.After
+		if failures == tries && !goesOn {
+			user, is := interrupted(err)
+			if !is || !stores {
+				return err
+			}
+			r.again = append(r.again, almanac.Refusal{UserID: user, Err: err})
+			r.done.Next = almanac.Cursor(user.String())
+			return nil
 		}
 		select {
 		case <-time.After(pageAgain.Delay(failures, rand.Float64())):
 		case <-ctx.Done():
+		}
+		if goesOn {
+			return nil
+		}
+	}
+}
+
+// interrupted returns the user whose edit failed because of the database, if that ended a page.
+func interrupted(err error) (uuid.UUID, bool) {
+	of, is := errors.AsType[interface {
+		error
+		User() uuid.UUID
+	}](err)
+	if !is {
+		return uuid.Nil, false
+	}
+	return of.User(), true
+}
+
+// note notes the users of an answer who are after the end of the page, and will be read again.
+func (r *rollOut) note(users []almanac.UpdateUserResult, refused []almanac.Refusal) {
+	isAfter := func(id uuid.UUID) bool { return id.String() > string(r.done.Next) }
+	for _, u := range users {
+		if isAfter(u.User.ID) {
+			r.ahead[u.User.ID] = true
+		}
+	}
+	for _, one := range refused {
+		if isAfter(one.UserID) {
+			r.ahead[one.UserID] = true
 		}
 	}
 }
@@ -203,27 +256,38 @@ func isMisuse(err error) bool {
 	return errors.Is(err, almanac.ErrInvalid) || errors.Is(err, almanac.ErrUnsupportedEventType)
 }
 
-// retry tries the locked users again.
-func (r *rollOut) retry(ctx context.Context) error {
+// retry tries users again who were locked, or whose edits failed.
+func (r *rollOut) retry(ctx context.Context) (err error) {
 	const looks = 5
-	for failures := 1; len(r.locked) > 0 && failures <= looks; failures++ {
+	for failures := 1; len(r.again) > 0 && failures <= looks; failures++ {
 		select {
 		case <-time.After(pageAgain.Delay(failures, rand.Float64())):
 		case <-ctx.Done():
 		}
-		locked := r.locked
-		r.locked = nil
-		for i, id := range locked {
-			found, refused, err := r.replan(ctx, almanac.Page{Limit: 1, After: before(id)})
-			if err != nil {
-				r.locked = append(r.locked, locked[i:]...)
-				return err
-			}
-			if len(found.Items) > 0 && found.Items[0].User.ID != id || len(refused) > 0 && refused[0].UserID != id {
-				continue // deleted meanwhile; the next user was processed before
-			}
-			r.add(found.Items, refused)
+		again := r.again
+		r.again = nil
+		if err = r.retryAll(ctx, again); ctx.Err() != nil || isMisuse(err) {
+			return err
 		}
+	}
+	return err
+}
+
+func (r *rollOut) retryAll(ctx context.Context, again []almanac.Refusal) error {
+	for i, one := range again {
+		found, refused, err := r.replan(ctx, almanac.Page{Limit: 1, After: before(one.UserID)})
+		if user, is := interrupted(err); is && user == one.UserID {
+			r.again = append(r.again, almanac.Refusal{UserID: user, Err: err})
+			continue
+		}
+		if err != nil {
+			r.again = append(r.again, again[i:]...)
+			return err
+		}
+		if len(found.Items) > 0 && found.Items[0].User.ID != one.UserID || len(refused) > 0 && refused[0].UserID != one.UserID {
+			continue // deleted meanwhile; the next user was processed before
+		}
+		r.add(found.Items, refused)
 	}
 	return nil
 }
@@ -239,12 +303,12 @@ func before(id uuid.UUID) almanac.Cursor {
 	return almanac.Cursor(id.String())
 }
 
-// refuseLocked returns the result with the users who are still locked.
-func (r *rollOut) refuseLocked() RollOutResult {
-	for _, id := range r.locked {
-		r.refuse(almanac.Refusal{UserID: id, Err: almanac.ErrLocked})
+// end returns the result, in which the users are refused who are still to be tried again.
+func (r *rollOut) end() RollOutResult {
+	for _, one := range r.again {
+		r.refuse(one)
 	}
-	r.locked = nil
+	r.again = nil
 	return r.done
 }
 
@@ -254,27 +318,34 @@ func (r *rollOut) refuse(one almanac.Refusal) {
 	}
 }
 
-// add counts the users of a page.
-func (r *rollOut) add(users []almanac.UpdateUserResult, refused []almanac.Refusal) {
+// add counts the users of a page who were not counted before. It reports whether any event has changed.
+func (r *rollOut) add(users []almanac.UpdateUserResult, refused []almanac.Refusal) (changed bool) {
 	for _, one := range refused {
-		if errors.Is(one.Err, almanac.ErrLocked) {
-			r.locked = append(r.locked, one.UserID)
-		} else {
+		switch {
+		case r.ahead[one.UserID]:
+		case errors.Is(one.Err, almanac.ErrLocked):
+			r.again = append(r.again, one)
+		default:
 			r.refuse(one)
 		}
 	}
 	for _, u := range users {
+		if r.ahead[u.User.ID] {
+			continue
+		}
 		r.done.count(u)
+		changed = changed || len(u.Moved)+len(u.Refreshed)+len(u.Added)+len(u.Removed)+len(u.Cancelled) > 0
 		for i, e := range u.Moved {
 			r.example(RollOutExample{u.Was[i], e})
 		}
-		for _, e := range u.Removed {
+		for _, e := range slices.Concat(u.Removed, u.Cancelled) {
 			r.example(RollOutExample{Was: e})
 		}
 		for _, e := range u.Added {
 			r.example(RollOutExample{Is: e})
 		}
 	}
+	return changed
 }
 
 func (r *rollOut) example(one RollOutExample) {
@@ -290,6 +361,7 @@ func (c *RollOutCounts) count(u almanac.UpdateUserResult) {
 	c.Refreshed += len(u.Refreshed)
 	c.Added += len(u.Added)
 	c.Removed += len(u.Removed)
+	c.Cancelled += len(u.Cancelled)
 	c.SameDay += len(u.SameDay)
 	c.LeftOut += len(u.LeftOut)
 	c.InFlight += len(u.Skipped)

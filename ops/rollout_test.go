@@ -127,12 +127,18 @@ func (u *unsteady) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac
 	return u.Repository.EditUser(ctx, id, edit)
 }
 
+// refusal is an error about a row.
+type refusal struct{ error }
+
+func (refusal) SafeToRetry() bool { return true }
+func (refusal) Refused() bool     { return true }
+
 func TestARollOutTriesPagesAndLockedUsersAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		repository := almanactest.NewRepository(nil)
 		storedUsers(t, repository, notices(28, 9, ""), 7)
-		bad := errors.New("the disk is full")
+		bad := refusal{errors.New("a trigger does not agree")}
 		u := &unsteady{Repository: repository, fails: func(call string, n int) error {
 			switch {
 			case call == "rosters" && n == 2:
@@ -192,6 +198,149 @@ func TestARollOutThatIsKilledContinues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Wherever the database fails, up to four times between two edits: no user is refused, and each is
+// counted once.
+func TestARollOutEditsUsersAgainWhenTheDatabaseFails(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		failures, inRow, call := rapid.SliceOfN(rapid.Bool(), 60, 60).Draw(rt, "failures"), 0, 0
+		options := ops.RollOutOptions{PageSize: rapid.IntRange(1, 8).Draw(rt, "page")}
+		synctest.Test(t, func(t *testing.T) {
+			repository := almanactest.NewRepository(nil)
+			storedUsers(t, repository, notices(28, 9, ""), 7)
+			u := &unsteady{Repository: repository, fails: func(of string, _ int) error {
+				if call++; call < len(failures) && failures[call] && inRow < 4 {
+					inRow++
+					return errors.New("connection lost")
+				}
+				if of == "edit" {
+					inRow = 0
+				}
+				return nil
+			}}
+			done, err := ops.RollOut(t.Context(), schedulerWith(t, u, notices(28, 8, "")), "NOTICE", options)
+			require.NoError(t, err)
+			require.Empty(t, done.Refused)
+			require.Equal(t, 7, done.Users)
+			require.Equal(t, 7, done.Moved())
+		})
+	})
+}
+
+func TestARollOutEndsWhenTheDatabaseFailsForEachUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := almanactest.NewRepository(nil)
+		storedUsers(t, repository, notices(28, 9, ""), 7)
+		full := errors.New("the disk is full")
+		u := &unsteady{Repository: repository, fails: func(call string, n int) error {
+			if call == "edit" && n > 3 {
+				return full
+			}
+			return nil
+		}}
+		done, err := ops.RollOut(t.Context(), schedulerWith(t, u, notices(28, 8, "")), "NOTICE", ops.RollOutOptions{})
+		require.ErrorIs(t, err, full)
+		require.Empty(t, done.Refused)
+		require.Equal(t, 3, done.Users)
+		require.Equal(t, 3+5, u.edits-1, "the first failure goes on, and four more do not")
+
+		u.fails = func(string, int) error { return nil }
+		rest, err := ops.RollOut(t.Context(), schedulerWith(t, u, notices(28, 8, "")), "NOTICE", ops.RollOutOptions{After: done.Next})
+		require.NoError(t, err)
+		require.Equal(t, 4, rest.Moved())
+	})
+}
+
+// One user's edit always fails while others are stored: this user alone is refused, at the end.
+func TestARollOutGoesPastAUserForWhomTheDatabaseAlwaysFails(t *testing.T) {
+	t.Parallel()
+	store, err := postgres.New(pgtest.ReusedPool(t))
+	require.NoError(t, err)
+	storedUsers(t, store, notices(28, 9, ""), 40)
+	first, err := store.FindUsers(t.Context(), almanac.UserFilter{}, almanac.Page{Limit: 5})
+	require.NoError(t, err)
+	slow := failing{store, first.Items[4].ID, errors.New("the statement took too long")}
+	done, err := ops.RollOut(t.Context(), schedulerWith(t, slow, notices(28, 8, "")), "NOTICE", ops.RollOutOptions{PageSize: 20})
+	require.NoError(t, err)
+	require.Equal(t, 39, done.Moved())
+	require.Equal(t, 39, done.Users)
+	require.Len(t, done.Refused, 1)
+	require.Equal(t, slow.user, done.Refused[0].UserID)
+	require.ErrorIs(t, done.Refused[0].Err, slow.err)
+}
+
+// failing always fails for one user.
+type failing struct {
+	almanac.Repository
+	user uuid.UUID
+	err  error
+}
+
+func (f failing) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	if id == f.user {
+		return almanac.Edit{}, f.err
+	}
+	return f.Repository.EditUser(ctx, id, edit)
+}
+
+// Connections are dropped in the middle of edits, more often than the store repeats an edit.
+func TestARollOutSurvivesConnectionsThatAreDropped(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	storedUsers(t, store, notices(28, 9, ""), 50)
+	_, err = pool.Exec(t.Context(), `
+		CREATE SEQUENCE public.attempts; -- which no rollback sets back
+		CREATE FUNCTION public.drop_connection() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('public.attempts') % 40 < 30 AND (SELECT last_value FROM public.attempts) < 110 THEN
+				PERFORM pg_terminate_backend(pg_backend_pid());
+			END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER drop_connection BEFORE UPDATE ON almanac.series FOR EACH STATEMENT EXECUTE FUNCTION public.drop_connection()`)
+	require.NoError(t, err)
+	done, err := ops.RollOut(t.Context(), schedulerWith(t, store, notices(28, 8, "")), "NOTICE", ops.RollOutOptions{PageSize: 30})
+	require.NoError(t, err)
+	require.Empty(t, done.Refused)
+	require.Equal(t, 50, done.Users)
+	require.Equal(t, 50, done.Moved())
+	var attempts int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM public.attempts").Scan(&attempts))
+	require.Greater(t, attempts, 110)
+}
+
+// A mandatory type becomes one that users can refuse: a dry run counts the events that the run cancels.
+func TestARollOutCountsTheEventsThatItCancels(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2027, time.January, 3, 0, 0, 0, 0, time.UTC)
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	rule := notices(0, 9, "").(almanac.Recurring)
+	rule.OverrideOptOuts = true
+	storedUsers(t, repository, rule, 3)
+	before := schedulerWith(t, repository, rule)
+	now = now.AddDate(0, 0, 2)
+	claim, err := repository.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"NOTICE"}, Limit: 2, Lease: time.Minute})
+	require.NoError(t, err)
+	for _, e := range claim.Events {
+		_, err := repository.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}})
+		require.NoError(t, err)
+		_, err = before.OptOut(t.Context(), e.UserID, almanac.OptOut{Type: "NOTICE"})
+		require.NoError(t, err)
+	}
+	rule.OverrideOptOuts = false
+	after := schedulerWith(t, repository, rule)
+	dry, err := ops.RollOut(t.Context(), after, "NOTICE", ops.RollOutOptions{DryRun: true})
+	require.NoError(t, err)
+	run, err := ops.RollOut(t.Context(), after, "NOTICE", ops.RollOutOptions{})
+	require.NoError(t, err)
+	require.Equal(t, ops.RollOutCounts{Users: 3, Unchanged: 1, Cancelled: 2}, dry.RollOutCounts)
+	require.Equal(t, dry.RollOutCounts, run.RollOutCounts)
+	require.Len(t, run.Examples, 2)
 }
 
 func TestARollOutRefusesWrongOptions(t *testing.T) {

@@ -21,6 +21,12 @@ var quarantined = []mutation{
 		test: ". TestZoneRulesWithinTheLimitsDoNotWait",
 	},
 	{
+		promise: "No user is refused for that, and each is counted once.", in: "docs/rollout.md",
+		file: "plan_pass.go",
+		old:  "return &interruption{user, err}", new: "return err",
+		test: "./ops TestARollOutEditsUsersAgainWhenTheDatabaseFails",
+	},
+	{
 		promise: "until a running program with the earlier ones examines it", in: "docs/clocks.md",
 		file: "timezone.go",
 		old:  "return s.quarantine == nil && !book.waits(releaseKey{name: mark.Zone}, mark.Version)", new: "return true",

@@ -104,18 +104,24 @@ func (c *rollOutType) Run(ctx context.Context, env *environment) error {
 
 // rollOutCounts are [ops.RollOutCounts] as JSON.
 type rollOutCounts struct {
-	Users     int            `json:"users"`
-	Unchanged int            `json:"unchanged"`
-	Refreshed int            `json:"refreshed"` // the same time, other content
-	Moved     int            `json:"moved"`
-	By        []rollOutMoves `json:"by"` // how far they move
-	DueNow    int            `json:"dueNow"`
-	Added     int            `json:"added"`
-	Removed   int            `json:"removed"`
-	Passed    int            `json:"passed"` // of those removed, their new time has passed
-	SameDay   int            `json:"sameDay"`
-	LeftOut   int            `json:"leftOut"`
-	InFlight  int            `json:"inFlight"`
+	Users     int `json:"users"`
+	Unchanged int `json:"unchanged"`
+	Refreshed int `json:"refreshed"` // the same time, other content
+	rollOutMoved
+	Added     int `json:"added"`
+	Removed   int `json:"removed"`
+	Passed    int `json:"passed"`    // of those removed, their new time has passed
+	Cancelled int `json:"cancelled"` // before another attempt, because their user refuses them
+	SameDay   int `json:"sameDay"`
+	LeftOut   int `json:"leftOut"`
+	InFlight  int `json:"inFlight"`
+}
+
+// rollOutMoved are the events that move.
+type rollOutMoved struct {
+	Moved  int            `json:"moved"`
+	By     []rollOutMoves `json:"by"` // how far they move
+	DueNow int            `json:"dueNow"`
 }
 
 // rollOutMoves are the events that move by at most so long.
@@ -127,8 +133,8 @@ type rollOutMoves struct {
 
 func rollOutCountsOf(c ops.RollOutCounts) rollOutCounts {
 	counts := rollOutCounts{
-		Users: c.Users, Unchanged: c.Unchanged, Refreshed: c.Refreshed, Moved: c.Moved(), By: []rollOutMoves{}, DueNow: c.DueNow,
-		Added: c.Added, Removed: c.Removed, Passed: c.Passed, SameDay: c.SameDay, LeftOut: c.LeftOut, InFlight: c.InFlight,
+		Users: c.Users, Unchanged: c.Unchanged, Refreshed: c.Refreshed, rollOutMoved: rollOutMoved{c.Moved(), []rollOutMoves{}, c.DueNow},
+		Added: c.Added, Removed: c.Removed, Passed: c.Passed, Cancelled: c.Cancelled, SameDay: c.SameDay, LeftOut: c.LeftOut, InFlight: c.InFlight,
 	}
 	bounds := ops.MoveBounds()
 	for i, bound := range bounds {
@@ -214,6 +220,7 @@ func (r rollOutReport) write(env *environment) error {
 	row("added", r.Would.Added, done.Added, true)
 	row("removed", r.Would.Removed, done.Removed, true)
 	row("  new time passed", r.Would.Passed, done.Passed, false)
+	row("cancelled, as refused", r.Would.Cancelled, done.Cancelled, false)
 	row("two on one day", r.Would.SameDay, done.SameDay, false)
 	row("left out as used", r.Would.LeftOut, done.LeftOut, false)
 	row("in flight, kept", r.Would.InFlight, done.InFlight, false)
