@@ -146,8 +146,8 @@ type backfillAnswer struct {
 	Users   int             `json:"users"`  // who were processed
 	Events  int             `json:"events"` // that were stored
 	Refused []refusedUser   `json:"refused"`
-	Next    *almanac.Cursor `json:"next"`    // where to continue
-	Stopped *string         `json:"stopped"` // why the backfill ended early, if it did
+	Next    *almanac.Cursor `json:"nextCursor"` // where to continue
+	Stopped *string         `json:"stopped"`    // why the backfill ended early, if it did
 }
 
 type refusedUser struct {
@@ -163,12 +163,12 @@ func (a *admin) backfill(r *http.Request) (reply, error) {
 	checkType(eventType, "type", &bad)
 	var options almanac.BackfillOptions
 	takers{
-		"after": takeNonEmpty("is empty; leave it out to mean the first user", func(text string) { options.After = almanac.Cursor(text) }),
-		"rate":  takeNumber(&options.Rate, maxBackfillRate),
+		"cursor": takeNonEmpty("is empty; leave it out to mean the first user", func(text string) { options.After = almanac.Cursor(text) }),
+		"rate":   takeNumber(&options.Rate, maxBackfillRate),
 	}.body(r, &bad)
 	_, _, err := almanac.Page{After: options.After}.Bounds()
 	if err != nil {
-		bad.add("after", "is not where a backfill ended")
+		bad.add("cursor", "is not the nextCursor of a backfill")
 	}
 	if bad.any() {
 		return reply{}, bad.problem()

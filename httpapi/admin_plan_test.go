@@ -79,9 +79,9 @@ func TestAUserIsRescheduledAndATypeIsBackfilled(t *testing.T) {
 	_, err = without.CreateUser(t.Context(), almanac.Profile{FirstName: "A", LastName: "B", DateOfBirth: "1990-01-01", Timezone: "UTC"})
 	require.NoError(t, err)
 	filled := o.ok("POST", "/types/BIRTHDAY/backfill", `{"rate":1000}`)
-	require.Equal(t, map[string]any{"users": 2.0, "events": 1.0, "refused": []any{}, "next": nil, "stopped": nil}, filled)
+	require.Equal(t, map[string]any{"users": 2.0, "events": 1.0, "refused": []any{}, "nextCursor": nil, "stopped": nil}, filled)
 	require.Equal(t, http.StatusNotFound, o.send("POST", "/types/RENEWAL/backfill", "").status)
-	bad := o.send("POST", "/types/no%01type/backfill", `{"after":"x","rate":0}`)
+	bad := o.send("POST", "/types/no%01type/backfill", `{"cursor":"x","rate":0}`)
 	require.Equal(t, http.StatusBadRequest, bad.status)
 	require.Len(t, o.object(bad)["errors"], 3)
 }

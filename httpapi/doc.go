@@ -144,7 +144,7 @@
 //	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
-//	POST   /types/{type}/backfill {after, rate}, each optional → 200 {users, events, refused, next, stopped}
+//	POST   /types/{type}/backfill {cursor, rate}, each optional → 200 {users, events, refused, nextCursor, stopped}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	POST   /roll-outs             {type, dryRun, passed, rate, cursor} → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
 //	GET    /pauses                → 200 {pauses}
@@ -171,7 +171,7 @@
 // request again is answered 200, with existed true. So is a request with move true, which changes the
 // event that has the key. A request that names an event with other options is answered 409, and so is a
 // move of an event that was claimed. A backfill ends after eight seconds, as operations do. Send it again
-// with next as after, until next is null.
+// with nextCursor as cursor, until nextCursor is null.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a
