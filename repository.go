@@ -209,6 +209,8 @@ type ZoneBook struct {
 	// Quarantines are the releases that wait for an operator, or have waited: those of zones first, in
 	// the order of names. Each zone and each calendar has one at most.
 	Quarantines []Quarantine
+	// Settings are all stored settings, as Settings of the [Repository] returns them. EditZoneRules stores none.
+	Settings []Setting
 	// Now is the repository's clock, UTC.
 	Now time.Time
 }
@@ -269,6 +271,13 @@ func (b ZoneBook) waiting() map[releaseKey]Quarantine {
 func (b ZoneBook) waits(k releaseKey, release string) bool {
 	return slices.ContainsFunc(b.Quarantines, func(q Quarantine) bool {
 		return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)
+	})
+}
+
+// holds reports whether this release or a later one waits, or was refused by an operator.
+func (b ZoneBook) holds(k releaseKey, release string) bool {
+	return slices.ContainsFunc(b.Quarantines, func(q Quarantine) bool {
+		return !q.Accepted && q.key() == k && !k.isNewer(release, q.Release)
 	})
 }
 

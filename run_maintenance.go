@@ -118,9 +118,9 @@ const minuteTexts = 1000
 // hasNewDays reports whether pending events must be planned again, besides those that the last check left. A
 // program with an older release of a calendar, which runs beside this one, plans such events.
 func (f *zoneFollower) hasNewDays(ctx context.Context, book ZoneBook) (bool, error) {
-	work, looks := f.compareDays(book, f.uncounted()), 0
+	work, looks := f.compareDays(book, f.uncounted(book)), 0
 	for _, rules := range work.held {
-		if !book.waits(releaseKey{rules.Name, true}, rules.Release) {
+		if !book.holds(releaseKey{rules.Name, true}, rules.Release) {
 			return true, nil // it was not counted yet
 		}
 	}

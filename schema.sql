@@ -492,7 +492,7 @@ ALTER TABLE :"schema".visits REPLICA IDENTITY FULL;
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
-    name    text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) <= 50), -- 'quiet hours'
+    name    text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) <= 50), -- 'quiet hours', 'quarantine', or 'handler BIRTHDAY': when programs with this handler ran
     value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as 'outside Mo-Su 08:00-22:00'; empty for a program without the setting
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -110,6 +110,7 @@ func (s *scheduler) reconcile(ctx context.Context, options ReconcileOptions, q *
 	var work reconcileWork
 	var days dayWork
 	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) (ZoneBook, error) {
+		q.obey(s.limits(book))
 		work, days = s.compareZones(options, book, q), s.compareDays(book, q)
 		if options.DryRun {
 			return ZoneBook{}, nil
@@ -166,7 +167,7 @@ func (s *scheduler) compareZones(options ReconcileOptions, book ZoneBook, q *scr
 	}
 	work := reconcileWork{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool), held: make(map[string]calendar.Timezone)}
 	replaces := func(mark calendar.ZoneRules) bool {
-		return s.quarantine == nil && !book.waits(releaseKey{name: mark.Zone}, mark.Version)
+		return s.limits(book) == nil && !book.holds(releaseKey{name: mark.Zone}, mark.Version)
 	}
 	for _, name := range calendar.TimezoneNames() {
 		z, err := options.Data.Timezone(name)

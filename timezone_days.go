@@ -257,3 +257,35 @@ func (w dayWork) agreed() (list []releaseKey) {
 	}
 	return list
 }
+
+// logWaiting logs the releases that wait.
+func (s *scheduler) logWaiting(ctx context.Context, book ZoneBook) {
+	type group struct {
+		of      []string
+		events  int
+		largest time.Duration
+		first   Quarantine
+	}
+	groups := make(map[releaseKey]*group)
+	for _, one := range book.Quarantines {
+		if !one.Waits() {
+			continue
+		}
+		k := releaseKey{one.Release, one.Calendar}
+		if groups[k] == nil {
+			groups[k] = &group{first: one}
+		}
+		g := groups[k]
+		if g.of, g.events = append(g.of, one.Name), g.events+one.Events; one.Largest.Abs() > g.largest.Abs() {
+			g.largest = one.Largest
+		}
+		if !one.FirstAt.IsZero() && (g.first.FirstAt.IsZero() || one.FirstAt.Before(g.first.FirstAt)) {
+			g.first = one
+		}
+	}
+	for k, g := range groups {
+		s.log.WarnContext(ctx, "new release waits for an operator", slog.String("release", k.name), slog.Bool("calendar", k.calendar), slog.Any("names", g.of),
+			slog.Int("events", g.events), slog.Duration("largest", g.largest), slog.String("first", g.first.First.String()), slog.Time("first_at", g.first.FirstAt),
+			slog.Time("since", g.first.Since))
+	}
+}

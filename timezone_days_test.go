@@ -749,3 +749,37 @@ func TestAnEditToAnotherCalendarMovesTheEvent(t *testing.T) {
 		})
 	}
 }
+
+// textual has many texts of an earlier release, none of which is news.
+type textual struct {
+	almanac.Repository
+	text  calendar.Consulted
+	reads int
+}
+
+func (r *textual) Consulted(context.Context, string, map[string]string) ([]calendar.Consulted, error) {
+	r.reads++
+	return slices.Repeat([]calendar.Consulted{r.text}, 1001), nil
+}
+
+// Passes of one program read a type with more than a thousand texts once an hour, as Run does.
+func TestPassesReadManyTextsOnceAnHour(t *testing.T) {
+	t.Parallel()
+	now := instant(t, "2026-12-01T10:00:00Z")
+	text, err := calendar.ParseConsulted("LAND@2026-10-01 2026-12-01 2026-12-02")
+	require.NoError(t, err)
+	r := &textual{Repository: almanactest.NewRepository(func() time.Time { return now }), text: text}
+	daily := onWorkDays(calendar.Daily{At: atNine}, calendar.SkipDay)
+	earlier, c := land(t, "2026-10-01"), land(t, "2026-11-01")
+	follow(t, with(t, r, office(earlier, daily(earlier))), rulesOf(t, "2026a", beirutAsItIs))
+	s := with(t, r, office(c, daily(c)))
+	reads := func(after time.Duration) int {
+		t.Helper()
+		now, r.reads = now.Add(after), 0
+		_, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.NoError(t, err)
+		return r.reads
+	}
+	reads(0) // compares
+	require.Equal(t, []int{1, 0, 0, 1}, []int{reads(time.Minute), reads(time.Minute), reads(57 * time.Minute), reads(2 * time.Minute)})
+}

@@ -2,14 +2,17 @@ package almanac
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 const (
@@ -55,7 +58,7 @@ func (s *scheduler) readZones(ctx context.Context) (*zoneView, ZoneBook, error) 
 	if err != nil {
 		return nil, book, err
 	}
-	v := &zoneView{read: asked, rules: book.Rules, days: s.compareDays(book, s.uncounted()), mine: s.calendars(book.Now.UTC().Year() - 1), held: make(map[string]bool)}
+	v := &zoneView{read: asked, rules: book.Rules, days: s.compareDays(book, s.uncounted(book)), mine: s.calendars(book.Now.UTC().Year() - 1), held: make(map[string]bool)}
 	for _, rules := range v.days.held {
 		v.held[rules.Name] = true
 	}
@@ -162,6 +165,49 @@ type moveLimits struct {
 	shift  time.Duration
 }
 
+// limitsSetting is the name of the stored setting that has the limits, for programs without the option.
+const limitsSetting = "quarantine"
+
+func (l moveLimits) String() string { return strconv.Itoa(l.events) + " events, " + l.shift.String() }
+
+// limits returns the limits of this program. Without the option they are those that another program has stored.
+func (s *scheduler) limits(book ZoneBook) *moveLimits {
+	if s.quarantine != nil {
+		return s.quarantine
+	}
+	i := slices.IndexFunc(book.Settings, func(one Setting) bool { return one.Name == limitsSetting })
+	if i < 0 {
+		return nil
+	}
+	events, shift, _ := strings.Cut(book.Settings[i].Value, " events, ")
+	n, errEvents := strconv.Atoi(events)
+	by, errShift := time.ParseDuration(shift)
+	if errEvents != nil || errShift != nil {
+		return &moveLimits{} // of a later version, so any change waits
+	}
+	return &moveLimits{n, by}
+}
+
+// putLimits stores the limits of this program, if it has the option.
+func (s *scheduler) putLimits(ctx context.Context, book ZoneBook) error {
+	if s.quarantine == nil {
+		return nil
+	}
+	mine := Setting{Name: limitsSetting, Value: s.quarantine.String(), Program: program.Own()}
+	if i := slices.IndexFunc(book.Settings, func(one Setting) bool { return one.Name == mine.Name }); i >= 0 {
+		stored := book.Settings[i]
+		if stored.Value == mine.Value {
+			return nil
+		}
+		s.log.WarnContext(ctx, "programs have different limits of the quarantine", slog.String("limits", mine.Value), slog.String("stored", stored.Value),
+			slog.String("stored_by", stored.Program), slog.Time("since", stored.Since))
+	}
+	if err := s.repository.PutSetting(ctx, mine); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
 // screening holds new releases back. Nil holds none: an operator has answered.
 type screening struct {
 	limits  *moveLimits
@@ -170,8 +216,15 @@ type screening struct {
 }
 
 // uncounted returns a screening that holds all new releases back if there are limits.
-func (s *scheduler) uncounted() *screening {
-	return &screening{s.quarantine, make(map[releaseKey]string), make(map[releaseKey]Quarantine)}
+func (s *scheduler) uncounted(book ZoneBook) *screening {
+	return &screening{s.limits(book), make(map[releaseKey]string), make(map[releaseKey]Quarantine)}
+}
+
+// obey sets the limits, which another program may have stored since the count.
+func (q *screening) obey(limits *moveLimits) {
+	if q != nil {
+		q.limits = limits
+	}
 }
 
 // holds reports whether a release that is newer than the stored one is held back.
@@ -180,7 +233,7 @@ func (q *screening) holds(book ZoneBook, k releaseKey, release string) bool {
 		return false
 	}
 	allowed, counted := q.allowed[k]
-	return book.waits(k, release) || q.limits != nil && (!counted || allowed != release)
+	return book.holds(k, release) || q.limits != nil && (!counted || allowed != release)
 }
 
 // holdsZone reports whether the rules of this program in a zone are held back.
@@ -191,7 +244,7 @@ func (s *scheduler) holdsZone(book ZoneBook, zone string) bool {
 		return false
 	}
 	mine, err := z.Rules(book.Now.UTC().Year())
-	return err == nil && mine.NewerThan(book.Rules[i].ZoneRules) && s.uncounted().holds(book, releaseKey{name: zone}, mine.Version)
+	return err == nil && mine.NewerThan(book.Rules[i].ZoneRules) && s.uncounted(book).holds(book, releaseKey{name: zone}, mine.Version)
 }
 
 // rulesDiffer reports whether a zone's rules differ from the stored ones.
@@ -205,13 +258,16 @@ func rulesDiffer(z calendar.Timezone, stored *ZoneRecord) bool {
 
 // screen counts what the new releases of this program would change. It stores nothing.
 func (s *scheduler) screen(ctx context.Context) (*screening, error) {
-	q := s.uncounted()
-	if q.limits == nil {
-		return q, nil
-	}
 	book, err := s.repository.ZoneRules(ctx)
+	if err == nil {
+		err = s.putLimits(ctx, book)
+	}
 	if err != nil {
 		return nil, err
+	}
+	q := s.uncounted(book)
+	if q.limits == nil {
+		return q, nil
 	}
 	dry := ReconcileOptions{Data: calendar.OwnZoneData(), DryRun: true}
 	work, days := s.compareZones(dry, book, q), s.compareDays(book, q)
@@ -223,21 +279,41 @@ func (s *scheduler) screen(ctx context.Context) (*screening, error) {
 	}
 	maps.DeleteFunc(work.held, func(name string, _ calendar.Timezone) bool { return releases[releaseKey{name: name}] == "" })
 	work.look = work.held
-	zones, _, err := s.moveZones(ctx, dry, work)
-	if err != nil {
+	bounded, cancel := forCount(ctx)
+	defer cancel()
+	zones, _, err := s.moveZones(bounded, dry, work)
+	if err != nil && !isCut(ctx, bounded) {
 		return nil, err
 	}
 	counted := dayWork{follow: slices.DeleteFunc(days.held, func(r calendar.DayRules) bool { return book.waits(releaseKey{r.Name, true}, r.Release) })}
 	for _, rules := range counted.follow {
 		releases[releaseKey{rules.Name, true}] = rules.Release
 	}
-	calendars, _, err := s.replanSomeDays(ctx, dry, counted, max(q.limits.events, maxMoves))
-	q.judge(releases, zones, calendars)
+	var calendars []CalendarReport
+	if err == nil {
+		calendars, _, err = s.replanSomeDays(bounded, dry, counted, max(q.limits.events, maxMoves))
+	}
+	cut := err != nil && isCut(ctx, bounded)
+	if q.judge(releases, zones, calendars, cut); cut {
+		return q, nil
+	}
 	return q, err
 }
 
-// judge compares counts with the limits.
-func (q *screening) judge(releases map[releaseKey]string, zones []ZoneReport, calendars []CalendarReport) {
+// forCount leaves a part of the time of a pass to store that a release waits which cannot be counted in the rest.
+func forCount(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(end)*3/4)
+}
+
+func isCut(ctx, bounded context.Context) bool { return ctx.Err() == nil && bounded.Err() != nil }
+
+// judge compares counts with the limits. If the count was cut, all releases wait: a host whose passes are too short would count
+// again in each of them, and never follow any.
+func (q *screening) judge(releases map[releaseKey]string, zones []ZoneReport, calendars []CalendarReport, cut bool) {
 	all, largest := 0, time.Duration(0)
 	found := make(map[releaseKey]Quarantine)
 	for _, z := range zones {
@@ -250,7 +326,10 @@ func (q *screening) judge(releases map[releaseKey]string, zones []ZoneReport, ca
 	}
 	for k, release := range releases {
 		one := found[k]
-		if one.Events > 0 && (!k.calendar && over || k.calendar && (one.Events > q.limits.events || one.Largest.Abs() > q.limits.shift)) {
+		if one.Name == "" {
+			one = Quarantine{Name: k.name, Calendar: k.calendar, Release: release}
+		}
+		if cut || one.Events > 0 && (!k.calendar && over || k.calendar && (one.Events > q.limits.events || one.Largest.Abs() > q.limits.shift)) {
 			q.over[k] = one
 			continue
 		}
@@ -303,36 +382,4 @@ func (q *screening) answers(options ReconcileOptions, book, edited ZoneBook, agr
 		list = append(list, one)
 	}
 	return list
-}
-
-// logWaiting logs the releases that wait.
-func (s *scheduler) logWaiting(ctx context.Context, book ZoneBook) {
-	type group struct {
-		of      []string
-		events  int
-		largest time.Duration
-		first   Quarantine
-	}
-	groups := make(map[releaseKey]*group)
-	for _, one := range book.Quarantines {
-		if !one.Waits() {
-			continue
-		}
-		k := releaseKey{one.Release, one.Calendar}
-		if groups[k] == nil {
-			groups[k] = &group{first: one}
-		}
-		g := groups[k]
-		if g.of, g.events = append(g.of, one.Name), g.events+one.Events; one.Largest.Abs() > g.largest.Abs() {
-			g.largest = one.Largest
-		}
-		if !one.FirstAt.IsZero() && (g.first.FirstAt.IsZero() || one.FirstAt.Before(g.first.FirstAt)) {
-			g.first = one
-		}
-	}
-	for k, g := range groups {
-		s.log.WarnContext(ctx, "new release waits for an operator", slog.String("release", k.name), slog.Bool("calendar", k.calendar), slog.Any("names", g.of),
-			slog.Int("events", g.events), slog.Duration("largest", g.largest), slog.String("first", g.first.First.String()), slog.Time("first_at", g.first.FirstAt),
-			slog.Time("since", g.first.Since))
-	}
 }

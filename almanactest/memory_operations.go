@@ -79,10 +79,8 @@ func (r *Repository) PutSetting(ctx context.Context, setting almanac.Setting) er
 
 // Settings returns the stored settings, in the order of their names.
 func (r *Repository) Settings(ctx context.Context) (settings []almanac.Setting, err error) {
-	err = r.read(ctx, func(time.Time) error {
-		for _, name := range slices.Sorted(maps.Keys(r.shared)) {
-			settings = append(settings, r.shared[name])
-		}
+	err = r.read(ctx, func(now time.Time) error {
+		settings = r.zoneBook(now).Settings
 		return nil
 	})
 	return settings, err
@@ -141,7 +139,11 @@ func (r *Repository) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err 
 }
 
 func (s *state) zoneBook(now time.Time) almanac.ZoneBook {
-	return almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Calendars: slices.Clone(s.calendars), Quarantines: slices.Clone(s.held), Now: now}
+	book := almanac.ZoneBook{Rules: slices.Clone(s.zones), Marks: slices.Clone(s.marks), Calendars: slices.Clone(s.calendars), Quarantines: slices.Clone(s.held), Now: now}
+	for _, name := range slices.Sorted(maps.Keys(s.shared)) {
+		book.Settings = append(book.Settings, s.shared[name])
+	}
+	return book
 }
 
 func byZone(a, b calendar.ZoneRules) int {

@@ -69,12 +69,14 @@ func (s *Store) PutSetting(ctx context.Context, setting almanac.Setting) error {
 func (s *Store) Settings(ctx context.Context) ([]almanac.Setting, error) {
 	var settings []almanac.Setting
 	err := s.do(ctx, "find settings", func(ctx context.Context, db DB) (err error) {
-		settings, err = all(ctx, db, s.statements.Settings, nil, func(row pgx.CollectableRow) (stored almanac.Setting, err error) {
-			err = row.Scan(&stored.Name, &stored.Value, &stored.Program, &stored.Since)
-			stored.Since = stored.Since.UTC()
-			return stored, err
-		})
+		settings, err = all(ctx, db, s.statements.Settings, nil, scanSetting)
 		return err
 	})
 	return settings, err
+}
+
+func scanSetting(row pgx.CollectableRow) (stored almanac.Setting, err error) {
+	err = row.Scan(&stored.Name, &stored.Value, &stored.Program, &stored.Since)
+	stored.Since = stored.Since.UTC()
+	return stored, err
 }

@@ -28,7 +28,7 @@ func (s *Store) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error
 // clock, in one round trip.
 func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac.ZoneBook, err error) {
 	var batch pgx.Batch
-	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Calendars, s.statements.Quarantines, s.statements.Now} {
+	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Calendars, s.statements.Quarantines, s.statements.Settings, s.statements.Now} {
 		batch.Queue(sql)
 	}
 	results := db.SendBatch(ctx, &batch)
@@ -43,6 +43,9 @@ func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac
 		return book, err
 	}
 	if book.Quarantines, err = next(results, pgx.CollectRows[almanac.Quarantine], scanQuarantine); err != nil {
+		return book, err
+	}
+	if book.Settings, err = next(results, pgx.CollectRows[almanac.Setting], scanSetting); err != nil {
 		return book, err
 	}
 	book.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)

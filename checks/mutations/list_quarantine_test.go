@@ -3,10 +3,16 @@ package mutations_test
 // quarantined are safeguards of releases that wait for an operator.
 var quarantined = []mutation{
 	{
-		promise: "also in those that start later and those without the option", in: "docs/clocks.md",
+		promise: "So does the answer of an operator who refuses", in: "docs/clocks.md",
 		file: "repository.go",
-		old:  "return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)", new: "return q.Waits() && q.key() == k && release == \"\"",
-		test: ". TestZoneRulesWaitForAnOperator",
+		old:  "return !q.Accepted && q.key() == k && !k.isNewer(release, q.Release)", new: "return q.Waits() && q.key() == k && !k.isNewer(release, q.Release)",
+		test: ". TestARefusalHoldsInAllPrograms",
+	},
+	{
+		promise: "A program without the option obeys them", in: "docs/clocks.md",
+		file: "timezone_view.go",
+		old:  "bool { return one.Name == limitsSetting }", new: "bool { return false }",
+		test: ". TestStoredLimitsHoldInProgramsWithoutTheOption",
 	},
 	{
 		promise: "or any by more than 90 minutes, waits for an operator", in: "docs/clocks.md",
@@ -29,7 +35,7 @@ var quarantined = []mutation{
 	{
 		promise: "until a running program with the earlier ones examines it", in: "docs/clocks.md",
 		file: "timezone.go",
-		old:  "return s.quarantine == nil && !book.waits(releaseKey{name: mark.Zone}, mark.Version)", new: "return true",
+		old:  "return s.limits(book) == nil && !book.holds(releaseKey{name: mark.Zone}, mark.Version)", new: "return true",
 		test: ". TestAnOperatorRefusesARelease",
 	},
 	{

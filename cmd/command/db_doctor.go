@@ -105,7 +105,7 @@ func (p *patient) examine(ctx context.Context) []finding {
 		look  func(context.Context) ([]finding, error)
 	}{
 		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.migrated(p.outbox)}, {"role", p.role},
-		{"zones", p.migrated(p.zones)}, {"calendars", p.migrated(p.calendars)}, {"programs", p.migrated(p.programs)}, {"series", p.migrated(p.series)}, {"events", p.migrated(p.lost)}, {"leases", p.leases},
+		{"zones", p.migrated(p.zones)}, {"calendars", p.migrated(p.calendars)}, {"releases", p.migrated(p.releases)}, {"programs", p.migrated(p.programs)}, {"series", p.migrated(p.series)}, {"events", p.migrated(p.lost)}, {"leases", p.leases},
 		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections}, {"notifications", p.notifications},
 	}
 	var findings []finding

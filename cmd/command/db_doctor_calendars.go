@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -107,4 +108,44 @@ func (p *patient) past(ctx context.Context, stored map[string]lookedPast) (map[s
 		return nil
 	})
 	return past, err
+}
+
+// releases looks for releases that wait for an operator.
+func (p *patient) releases(ctx context.Context) ([]finding, error) {
+	book, err := p.store.ZoneRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type group struct {
+		names  []string
+		events int
+		first  almanac.Quarantine
+	}
+	groups := make(map[string]*group)
+	for _, q := range book.Quarantines {
+		if !q.Waits() {
+			continue
+		}
+		release := "release " + q.Release + " of zone rules"
+		if q.Calendar {
+			release = "release " + q.Release + " of a calendar"
+		}
+		g := groups[release]
+		if g == nil {
+			g = &group{first: q}
+			groups[release] = g
+		}
+		if g.names, g.events = append(g.names, q.Name), g.events+q.Events; q.FirstAt.Before(g.first.FirstAt) {
+			g.first = q
+		}
+	}
+	var findings []finding
+	for _, release := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[release]
+		findings = append(findings, finding{Severity: warns,
+			Text: fmt.Sprintf("%s waits for an operator since %s: it would change %s, of %s; if it is right, the first starts at a wrong time at %s",
+				release, g.first.Since.UTC().Format(time.RFC3339), counted(g.events, "event"), strings.Join(g.names, ", "), g.first.FirstAt.UTC().Format(time.RFC3339)),
+			Advice: "almanac zones reconcile accepts it where the program has it, and with --trust refuses it where it has the one before"})
+	}
+	return findings, nil
 }

@@ -363,6 +363,19 @@ func TestEventsThatLookedPastTheEndOfACalendar(t *testing.T) {
 }
 
 // An import plans events, but compares no rules: no finding may say that nothing is planned.
+func TestReleasesThatWaitForAnOperator(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Direct(t, pgtest.URL(t))
+	look := func() []string { d, _ := examined(t, "--database-url", address); return d.about("releases") }
+	require.Empty(t, look())
+	runSQL(t, address, `INSERT INTO almanac.quarantine (name, calendar, release, changes, largest, first_local, first_utc, since, answered_at, accepted)
+		VALUES ('Asia/Beirut', false, '2026b', 3, 3600000000, '2026-12-02 09:00', '2026-12-02 07:00Z', '2026-11-30 12:00Z', NULL, false),
+			('Asia/Gaza', false, '2026b', 4, 3600000000, '2026-12-01 09:00', '2026-12-01 07:00Z', '2026-11-30 12:00Z', NULL, false),
+			('LAND', true, '2026-12-01', 9, 0, '2026-12-05 09:00', '2026-12-05 08:00Z', '2026-11-30 12:00Z', now(), true)`)
+	require.Equal(t, []string{"warning: release 2026b of zone rules waits for an operator since 2026-11-30T12:00:00Z: it would change 7 events, " +
+		"of Asia/Beirut, Asia/Gaza; if it is right, the first starts at a wrong time at 2026-12-01T07:00:00Z"}, look())
+}
+
 func TestZonesAfterAnImport(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
