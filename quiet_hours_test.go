@@ -364,13 +364,23 @@ func TestALongWindowIsStoredAsATextWithinItsBound(t *testing.T) {
 		s := w.scheduler(t, almanac.Birthday{}, almanac.WithWindow(func(almanac.User) calendar.Window { return long }), almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))
 		_, err = s.RunOnce(t.Context(), almanac.RunOnceOptions{})
 		require.NoError(t, err)
-		stored, err := w.store.Settings(t.Context())
-		require.NoError(t, err)
-		i := slices.IndexFunc(stored, func(one almanac.Setting) bool { return one.Name == "quiet hours" })
-		require.LessOrEqual(t, len(stored[i].Value), 200)
-		values = append(values, stored[i].Value)
+		stored := w.quietHours(t).Value
+		require.LessOrEqual(t, len(stored), 200)
+		values = append(values, stored)
 	}
 	require.NotEqual(t, values[0], values[1])
+}
+
+// quietHours returns the stored setting, or zero.
+func (w *world) quietHours(t *testing.T) almanac.Setting {
+	t.Helper()
+	all, err := w.store.Settings(t.Context())
+	require.NoError(t, err)
+	i := slices.IndexFunc(all, func(one almanac.Setting) bool { return one.Name == "quiet hours" })
+	if i < 0 {
+		return almanac.Setting{}
+	}
+	return all[i]
 }
 
 // A program stores its quiet hours, and logs a warning if another program stored others.
@@ -398,9 +408,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 
 			_, err = with(silent).RunOnce(t.Context(), almanac.RunOnceOptions{})
 			require.NoError(t, err)
-			settings, err := w.store.Settings(t.Context())
-			require.NoError(t, err)
-			require.Empty(t, settings, "nothing to agree on")
+			require.Zero(t, w.quietHours(t), "nothing to agree on")
 
 			var log strings.Builder
 			logged := slog.New(slog.NewTextHandler(&log, nil))
@@ -423,8 +431,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			ran := make(chan error, 1)
 			go func() { ran <- with(silent, almanac.WithWindow(quiet(21, 7))).Run(ctx) }()
 			require.Eventually(t, func() bool {
-				settings, err := w.store.Settings(t.Context())
-				return err == nil && settings[0].Value == "outside Mo-Su 07:00-21:00"
+				return w.quietHours(t).Value == "outside Mo-Su 07:00-21:00"
 			}, 10*time.Second, 10*time.Millisecond, "Run stores them too")
 			stop()
 			require.NoError(t, <-ran)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 // Repository stores users and events. Package postgres has the Repository for production,
@@ -304,13 +305,20 @@ type Timekeeper interface {
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Setting is a setting that all programs of a repository must have with the same value. The repository has
-// the value of the program that started last. The only setting is "quiet hours": see [WithWindow].
+// Setting is a setting that concerns all programs of a repository. The repository has the value of the program that
+// stored it last. The settings are "quiet hours" (see [WithWindow]), "quarantine" (see [WithQuarantine]), and one for
+// each type that running programs have a handler of (see [Setting.IsOfHandler]).
 type Setting struct {
 	Name    string    // at most 50 bytes
 	Value   string    // such as "outside Mo-Su 08:00-22:00", at most 200 bytes; empty for a program without the setting
 	Program string    // the program that stored the value, such as "birthdayd v0.1.0", at most 250 bytes; empty if unknown
 	Since   time.Time // when the value was stored, UTC; the repository sets it
+}
+
+// IsOfHandler reports whether s is the setting that Run and RunOnce store, once in five minutes, because the program
+// has a handler of a type. Since then says when such a program ran last.
+func (s Setting) IsOfHandler(eventType string) bool {
+	return s.Name == program.HandlerSetting(eventType)
 }
 
 //go:embed schema.sql

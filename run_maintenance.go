@@ -13,6 +13,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/isolate"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 const (
@@ -85,6 +86,9 @@ func (s *scheduler) followZones() engine.Task {
 // rechecks. Until the next check it returns the error about refused events, so that Health has it.
 func (f *zoneFollower) follow(ctx context.Context) error {
 	_, book, err := f.readZones(ctx)
+	if err == nil {
+		err = f.register(ctx, book)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,6 +108,28 @@ func (f *zoneFollower) follow(ctx context.Context) error {
 		return f.check(ctx, false)
 	}
 	return f.refused
+}
+
+// seenEvery is how often programs that run store that they have the handler of a type. One of them does.
+const seenEvery = 5 * time.Minute
+
+// register stores the types of this program that no program has stored lately, so that ops.Why can say which types no
+// running program has.
+func (f *zoneFollower) register(ctx context.Context, book ZoneBook) error {
+	now := book.Now.UTC().Truncate(seenEvery).Format(time.RFC3339)
+	for _, eventType := range f.registry.EventTypes() {
+		mine := Setting{Name: program.HandlerSetting(eventType), Value: now, Program: program.Own()}
+		if slices.ContainsFunc(book.Settings, func(one Setting) bool { return one.Name == mine.Name && one.Value == now }) {
+			continue
+		}
+		if err := f.repository.PutSetting(ctx, mine); err != nil {
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // leftLooks is how many texts are counted in a look, of those of events that the last check left. There can be

@@ -67,6 +67,9 @@ type Scheduler interface {
 
 	// Repository returns the repository that the scheduler uses.
 	Repository() Repository
+
+	// Registry returns the registry of the scheduler's handlers.
+	Registry() Registry
 }
 
 // Runner executes the planned events, in one process.
@@ -370,6 +373,8 @@ type scheduler struct {
 }
 
 func (s *scheduler) Repository() Repository { return s.repository }
+
+func (s *scheduler) Registry() Registry { return s.registry }
 
 func (s *scheduler) With(r Repository) Scheduler {
 	bound := *s

@@ -28,7 +28,9 @@ const (
 	WhyPostponed     WhyCode = "postponed"      // it was postponed or released without a failed attempt
 	WhyPaused        WhyCode = "paused"         // its lane is paused
 	WhyLaneFull      WhyCode = "lane_full"      // it waits for room in a lane that has limits
+	WhyQuotaUsed     WhyCode = "quota_used"     // its lane has started as many events on this day, by UTC, as it may; Until is the next day
 	WhyReceiverFails WhyCode = "receiver_fails" // the breaker of its lane is open
+	WhyNoProgram     WhyCode = "no_program"     // it has been ready for a minute or longer, and no program with its handler runs
 	WhyUnclaimed     WhyCode = "unclaimed"      // it has been ready for a minute or longer, and no program has claimed it
 )
 
@@ -43,15 +45,16 @@ const (
 	WhyBehind       WhyCode = "behind"        // an earlier event of the series has not ended yet
 	WhyPassedOver   WhyCode = "passed_over"   // its time had passed when the event before it ended
 	WhyChanged      WhyCode = "changed"       // the rule or the user was different when the series passed this day
-	WhyBeforeFirst  WhyCode = "before_first"  // the first known event of the series was planned later
+	WhyBeforeFirst  WhyCode = "before_first"  // it is older than what is known of the series
 	WhyUsed         WhyCode = "used"          // it counts as used, after a change of the rule
-	WhyPruned       WhyCode = "pruned"        // the series has passed it, and no record of it is left
+	WhyPruned       WhyCode = "pruned"        // it was used, as the used key of the series says, and no record of it is left
 	WhyStalled      WhyCode = "stalled"       // the series stands still, with the error in Detail
 	WhyRuleFails    WhyCode = "rule_fails"    // the handler returns the error in Detail
-	WhyNotPlanned   WhyCode = "not_planned"   // no event of the series is open, so none is planned
+	WhyNotPlanned   WhyCode = "not_planned"   // no event of the series is open, or was open then
 	WhyEnded        WhyCode = "ended"         // the rule has no occurrence on this day or later
 	WhyNone         WhyCode = "no_occurrence" // the rule has no occurrence on this day
 	WhyNoHandler    WhyCode = "no_handler"    // no event is known, and this program has no handler of the type
+	WhyUnknown      WhyCode = "unknown"       // the user has more events of the type than are read
 )
 
 // WhyRequest names what [Why] explains. Each field is required.
@@ -63,8 +66,8 @@ type WhyRequest struct {
 
 // WhyOptions are sources that [Why] can read besides the repository. Each may be nil.
 type WhyOptions struct {
-	// Statistics say how many events wait for a lane, and which receivers fail. Without them an event
-	// that waits for a lane with limits is [WhyLaneFull] whatever the lane has used.
+	// Statistics say what an event waits for that is ready: the limits of its lane, and a receiver that fails. They are
+	// asked for at most ten lanes. Without them an event of a lane with limits is [WhyLaneFull] whatever the lane has used.
 	Statistics Statistics
 	// Trail returns the audit trail of an event or of a user, as Audit of a postgres.Store does. With
 	// a trail, an answer says who cancelled an event, and finds opt-outs that the user has withdrawn since.
@@ -82,7 +85,9 @@ type WhyResult struct {
 	// the day has no occurrence, one answer says why.
 	Answers []WhyAnswer `json:"answers"`
 	More    bool        `json:"more,omitempty"` // whether the day has more occurrences
-	Next    *WhyNext    `json:"next,omitempty"` // what happens next of the type; nil if nothing is known to come
+	// Next is what happens next of the type: a pending event that no opt-out refuses, or the next occurrence of a series whose
+	// event is in flight, or which is planned again after a failure. It is nil if nothing is known to come.
+	Next *WhyNext `json:"next,omitempty"`
 }
 
 // WhyAnswer is what became of one occurrence.
@@ -90,16 +95,18 @@ type WhyAnswer struct {
 	Code WhyCode `json:"code"`
 	Text string  `json:"text"` // one or more sentences of English, for a reader who does not know the codes
 	// Series and OccurrenceKey name the occurrence. Both are "" in an answer about the day as a whole.
-	Series        string          `json:"series,omitempty"`
-	OccurrenceKey string          `json:"occurrenceKey,omitempty"`
-	Due           time.Time       `json:"targetTimestampUTC,omitzero"`    // UTC; zero if there is no instant
-	Local         string          `json:"targetTimestampLocal,omitempty"` // what clocks in Zone of the event or the user show then
-	How           string          `json:"reason,omitempty"`               // how the instant was found, as [calendar.Occurrence.Reason] says it
-	Event         *WhyEvent       `json:"event,omitempty"`                // nil if no event is stored
-	OptOut        *almanac.OptOut `json:"optOut,omitempty"`               // of WhyOptedOut, if it is known
-	Pause         *WhyPause       `json:"pause,omitempty"`                // of WhyPaused, and of an event whose lane is paused before it is due
-	Until         time.Time       `json:"until,omitzero"`                 // when what holds the event up ends, UTC; zero if that is unknown
-	Detail        string          `json:"detail,omitempty"`               // an error, or a reason that a person gave
+	Series        string    `json:"series,omitempty"`
+	OccurrenceKey string    `json:"occurrenceKey,omitempty"`
+	Due           time.Time `json:"targetTimestampUTC,omitzero"`    // UTC; zero if there is no instant
+	Local         string    `json:"targetTimestampLocal,omitempty"` // what clocks in Zone of the event or the user show then
+	How           string    `json:"reason,omitempty"`               // how the instant was found, as [calendar.Occurrence.Reason] says it
+	Event         *WhyEvent `json:"event,omitempty"`                // nil if no event is stored
+	// OptOut is that of WhyOptedOut, if it is known. Of an event or an occurrence that is to come, it is one of a channel:
+	// it will be called off before its attempt, if the attempt is by that channel.
+	OptOut *almanac.OptOut `json:"optOut,omitempty"`
+	Pause  *WhyPause       `json:"pause,omitempty"`  // of WhyPaused, and of an event whose lane is paused before it is due
+	Until  time.Time       `json:"until,omitzero"`   // when what holds the event up ends, UTC; zero if that is unknown
+	Detail string          `json:"detail,omitempty"` // an error, or a reason that a person gave
 }
 
 // WhyEvent is the stored event of an occurrence.
@@ -107,8 +114,9 @@ type WhyEvent struct {
 	ID             uuid.UUID              `json:"id"`
 	Status         almanac.Status         `json:"status"`
 	IdempotencyKey almanac.IdempotencyKey `json:"idempotencyKey"`
-	// Channel is the channel that the handler chooses now. "" means that it is unknown: this program has no
-	// handler of the type, or the handler delivers its events itself.
+	// Channel is the channel that the handler chooses now for an open event. The channel of an attempt is not stored. "" means
+	// that the event has ended, or that the channel is unknown: this program has no handler of the type, or the handler
+	// delivers its events itself.
 	Channel     almanac.Channel `json:"channel,omitempty"`
 	Lane        string          `json:"lane"`                 // the lane of the event, which can be its type
 	AvailableAt time.Time       `json:"availableAt,omitzero"` // of a PENDING event, UTC: when it can be claimed
@@ -117,6 +125,9 @@ type WhyEvent struct {
 	Crashes     int             `json:"crashes,omitempty"`    // how many times its worker died
 	LastError   string          `json:"lastError,omitempty"`  // why the last attempt failed or was released
 	Trail       []AuditStep     `json:"trail,omitempty"`      // its audit trail, if there is one
+	// HandlerSeen is when a running program with a handler of the type was last seen, UTC, up to five minutes
+	// earlier than it was. It is zero if that is unknown, or if the event is not ready.
+	HandlerSeen time.Time `json:"handlerSeen,omitzero"`
 }
 
 // WhyPause is an [almanac.Pause].
@@ -168,7 +179,7 @@ func Why(ctx context.Context, s almanac.Scheduler, r WhyRequest, options WhyOpti
 	}
 	result.Zone = f.user.Timezone.String()
 	result.Answers, result.More = f.answers()
-	if err := g.complete(ctx, f, result.Answers); err != nil {
+	if err := g.addTrails(ctx, result.Answers); err != nil {
 		return WhyResult{}, err
 	}
 	if result.Next, err = g.next(ctx, f); err != nil {

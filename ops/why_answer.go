@@ -2,8 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/calendar"
 )
 
 // whyNamed is an answer with the instant by which answers are ordered.
@@ -26,14 +23,14 @@ func (f whyFacts) answers() (answers []WhyAnswer, more bool) {
 	explained := make(map[uuid.UUID]bool)
 	add := func(a WhyAnswer) { named = append(named, whyNamed{a.Due, a}) }
 	for _, e := range f.events {
-		if e.Wall.Date == f.request.Day || e.Nominal.Date == f.request.Day {
+		if f.isOfDay(e) {
 			explained[e.ID] = true
 			add(f.ofEvent(e))
 		}
 	}
 	for _, o := range f.rule.due {
 		repeated := slices.ContainsFunc(f.events, func(e almanac.Event) bool {
-			if !f.isEventOf(e, o) || e.Origin.Kind != almanac.OriginPlanned {
+			if !f.isEventOf(e, o) {
 				return false
 			}
 			if !explained[e.ID] {
@@ -65,9 +62,18 @@ func (f whyFacts) answers() (answers []WhyAnswer, more bool) {
 	return answers[:min(len(answers), mostAnswers)], len(answers) > mostAnswers
 }
 
-// isEventOf reports whether an event is of an occurrence.
+func (f whyFacts) isOfDay(e almanac.Event) bool {
+	return e.Wall.Date == f.request.Day || e.Nominal.Date == f.request.Day
+}
+
+// isEventOf reports whether an event was planned for an occurrence.
 func (f whyFacts) isEventOf(e almanac.Event, o almanac.Occurrence) bool {
-	return e.Series == o.Series && e.OccurrenceKey == o.Key && e.KeyUnit == o.Unit
+	return e.Origin.Kind == almanac.OriginPlanned && e.Series == o.Series && e.OccurrenceKey == o.Key && e.KeyUnit == o.Unit
+}
+
+// concerns reports whether an answer is about an event.
+func (f whyFacts) concerns(e almanac.Event) bool {
+	return f.isOfDay(e) || slices.ContainsFunc(f.rule.due, func(o almanac.Occurrence) bool { return f.isEventOf(e, o) })
 }
 
 // ofEvent explains an event.
@@ -88,11 +94,15 @@ func (f whyFacts) ofEvent(e almanac.Event) WhyAnswer {
 	case e.Status.Terminal():
 		a.Event.EndedAt, a.Detail = e.UpdatedAt, e.FailureReason
 	case e.Status == almanac.Pending:
-		f.waits(&a, e)
+		f.hold(&a, e)
 	}
-	if a.Code == WhyOptedOut {
+	switch {
+	case a.Code == WhyOptedOut:
 		a.Detail = "" // says the same
-		a.OptOut = f.optOutAt(e.Wall.Date, a.Event.EndedAt, false)
+		a.OptOut = f.optOutAt(e.Wall.Date, a.Event.EndedAt, f.channels[e.ID])
+	case !e.Status.Terminal():
+		a.Event.Channel = f.channels[e.ID]
+		a.OptOut = f.refusal(e, a.Event.Channel)
 	}
 	return a
 }
@@ -139,18 +149,22 @@ func (f whyFacts) readyCode(e almanac.Event) WhyCode {
 	switch {
 	case f.pauseOf(lane) != nil:
 		return WhyPaused
-	case f.fails(lane):
+	case !f.fails(lane).IsZero():
 		return WhyReceiverFails
+	case f.hasUsedItsDay(lane):
+		return WhyQuotaUsed
 	case f.isFull(lane):
 		return WhyLaneFull
+	case f.now.Sub(e.AvailableAt) >= time.Minute && !f.rule.seen.IsZero() && f.now.Sub(f.rule.seen) > unseen:
+		return WhyNoProgram
 	case f.now.Sub(e.AvailableAt) >= time.Minute:
 		return WhyUnclaimed
 	}
 	return WhyScheduled
 }
 
-// waits says until when a pending event waits.
-func (f whyFacts) waits(a *WhyAnswer, e almanac.Event) {
+// hold says until when a pending event waits.
+func (f whyFacts) hold(a *WhyAnswer, e almanac.Event) {
 	lane := laneOf(e)
 	pause := f.pauseOf(lane)
 	if pause != nil && (pause.Until.IsZero() || pause.Until.After(e.AvailableAt)) {
@@ -159,16 +173,16 @@ func (f whyFacts) waits(a *WhyAnswer, e almanac.Event) {
 	switch a.Code {
 	case WhyPaused:
 		a.Until = pause.Until
-	case WhyReceiverFails, WhyLaneFull:
-		for _, one := range f.loadsOf(lane) {
-			if until := one.ReadyAt; a.Code == WhyLaneFull && until.After(a.Until) {
-				a.Until = until
-			}
-			if until := one.Breaker.RetryAt; a.Code == WhyReceiverFails && until.After(a.Until) {
-				a.Until = until
-			}
+	case WhyReceiverFails:
+		a.Until = f.fails(lane)
+	case WhyQuotaUsed:
+		a.Until = f.now.UTC().Truncate(day).Add(day)
+	case WhyLaneFull:
+		if is, waits := f.waits[lane].Start(); waits && is.Kind == Estimated && is.At.After(f.now) {
+			a.Until = is.At
 		}
-	case WhyUnclaimed:
+	case WhyUnclaimed, WhyNoProgram:
+		a.Event.HandlerSeen = f.rule.seen
 	default:
 		a.Until = f.starts(lane, e.AvailableAt)
 	}
@@ -209,179 +223,34 @@ func (f whyFacts) starts(lane string, available time.Time) time.Time {
 	return pause.Until
 }
 
-// loadsOf returns what is known of a lane and of the lane that contains it.
-func (f whyFacts) loadsOf(lane string) (loads []LaneLoad) {
-	for _, one := range f.loads {
-		if slices.Contains(within(lane), one.Name) {
-			loads = append(loads, one)
+// fails returns when the receiver of a lane is tried next, or zero if it does not fail.
+func (f whyFacts) fails(lane string) (until time.Time) {
+	wait := f.waits[lane]
+	for _, one := range []LaneLoad{wait.Lane, wait.In} {
+		if one.Breaker.Allowed > 0 {
+			until = latest(until, one.Breaker.RetryAt)
 		}
 	}
-	return loads
+	return until
 }
 
-// fails reports whether the receiver of a lane fails.
-func (f whyFacts) fails(lane string) bool {
-	return slices.ContainsFunc(f.loadsOf(lane), func(one LaneLoad) bool { return one.Breaker.Allowed > 0 })
+// hasUsedItsDay reports whether a lane has started as many events on this day as it may.
+func (f whyFacts) hasUsedItsDay(lane string) bool {
+	wait := f.waits[lane]
+	return slices.ContainsFunc([]LaneLoad{wait.Lane, wait.In}, func(one LaneLoad) bool { return one.Daily > 0 && one.Today >= one.Daily })
 }
 
-// isFull reports whether a lane has limits, and as far as is known no room. How much of a daily limit is used is unknown.
+// isFull reports whether a lane has limits, and no room for the event that waits for it, as far as is known.
 func (f whyFacts) isFull(lane string) bool {
-	limited := slices.ContainsFunc(f.lanes, func(l almanac.Lane) bool { return slices.Contains(within(lane), l.Name) && l.Limited() })
-	if !limited || f.loads == nil {
-		return limited
+	wait, known := f.waits[lane]
+	if !known {
+		return slices.ContainsFunc(f.lanes, func(l almanac.Lane) bool { return slices.Contains(within(lane), l.Name) && l.Limited() })
 	}
-	return slices.ContainsFunc(f.loadsOf(lane), func(one LaneLoad) bool {
-		return one.Places > 0 && one.InFlight >= one.Places || one.ReadyAt.After(f.now) || one.Daily > 0
-	})
-}
-
-// ofAbsent explains an occurrence that has no event.
-func (f whyFacts) ofAbsent(o almanac.Occurrence) WhyAnswer {
-	a := WhyAnswer{
-		Series: o.Series, OccurrenceKey: o.Key, Due: o.Resolution.Instant, Local: o.Resolution.Shown().String(), How: o.Reason(),
-	}
-	series := almanac.Series{Type: f.request.Type, Name: o.Series}
-	used := f.rule.used[series]
-	key, _ := used.Of(o.Unit)
-	named := key.Key == o.Key && key.Key != ""
-	day := o.Wall.Date
-	if f.user.CreatedAt.After(o.Available) {
-		a.Code, a.Until = WhyCreatedLater, f.user.CreatedAt
-		return a
-	}
-	if a.OptOut = f.optOutAt(day, a.Due, true); a.OptOut != nil && !named {
-		a.Code = WhyOptedOut
-		return a
-	}
-	a.OptOut = nil
-	if i := slices.IndexFunc(f.stalled, func(s almanac.StalledSeries) bool { return s.Series == series && s.Due.Before(a.Due) }); i >= 0 {
-		a.Code, a.Detail, a.Until = WhyStalled, f.stalled[i].Error, f.stalled[i].RetryAt
-		return a
-	}
-	before, after := f.neighbours(o)
-	switch {
-	case o.Available.After(f.now):
-		a.Code = f.comingCode(o, used, before, after)
-	case named:
-		a.Code = WhyPruned
-	default:
-		a.Code, a.Until = f.passedCode(o, used, before, after)
-	}
-	return a
-}
-
-// optOutAt returns the opt-out that refuses an occurrence of a day, and was stored before an instant: as the
-// user has it now or, as far as the trail says, had it then. Planning obeys opt-outs of all channels alone.
-func (f whyFacts) optOutAt(day calendar.Date, at time.Time, planning bool) *almanac.OptOut {
-	if planning && f.rule.overrides {
-		return nil
-	}
-	refuses := func(o almanac.OptOut) bool {
-		switch {
-		case o.Type != "" && o.Type != f.request.Type || planning && o.Channel != "":
-			return false
-		case o.Since.After(at):
-			return false
-		}
-		return !planning || o.Until == calendar.Date{} || day.Before(o.Until)
-	}
-	if i := slices.IndexFunc(f.user.OptOuts, refuses); i >= 0 {
-		return &f.user.OptOuts[i]
-	}
-	last := "null" // the last step before the instant has all that the user refused then
-	for _, step := range f.trail {
-		if step.Kind == "opt_outs_changed" && !step.At.After(at) {
-			last = step.Detail
+	for _, one := range []LaneLoad{wait.Lane, wait.In} {
+		if one.Places > 0 && one.InFlight >= one.Places {
+			return true
 		}
 	}
-	var then []almanac.OptOut
-	if json.Unmarshal([]byte(last), &then) != nil {
-		return nil // written by another program
-	}
-	if i := slices.IndexFunc(then, refuses); i >= 0 && !at.After(f.now) {
-		return &then[i]
-	}
-	return nil
-}
-
-// refuse says that a pending event will be called off, if its user refuses its channel.
-func (f whyFacts) refuse(a *WhyAnswer, e almanac.Event) {
-	if e.Status.Terminal() || a.Event.Channel == "" || f.rule.overrides || e.Origin.Forced {
-		return
-	}
-	for i, o := range f.user.OptOuts {
-		concerns := (o.Type == "" || o.Type == e.Type) && o.Channel == a.Event.Channel
-		if concerns && (o.Until == calendar.Date{} || e.Wall.Date.Before(o.Until)) {
-			a.OptOut = &f.user.OptOuts[i]
-		}
-	}
-}
-
-// neighbours returns the planned events of the series of an occurrence that are nearest before and after it, or nil.
-func (f whyFacts) neighbours(o almanac.Occurrence) (before, after *almanac.Event) {
-	for i, e := range f.events {
-		switch {
-		case e.Series != o.Series || e.Origin.Kind != almanac.OriginPlanned:
-		case e.Due.Before(o.Resolution.Instant):
-			before = &f.events[i]
-		case after == nil:
-			after = &f.events[i]
-		}
-	}
-	return before, after
-}
-
-// comingCode returns the code of an occurrence that is still to come.
-func (f whyFacts) comingCode(o almanac.Occurrence, used almanac.UsedKeys, before, after *almanac.Event) WhyCode {
-	switch {
-	case used.Has(o.Occurrence):
-		return WhyUsed
-	case before != nil && !before.Status.Terminal():
-		return WhyExpected
-	case after != nil && !after.Status.Terminal():
-		return WhyChanged
-	}
-	return WhyNotPlanned
-}
-
-// passedCode returns the code of an occurrence whose time has passed, and the instant that its text names.
-func (f whyFacts) passedCode(o almanac.Occurrence, used almanac.UsedKeys, before, after *almanac.Event) (WhyCode, time.Time) {
-	switch {
-	case before != nil && !before.Status.Terminal():
-		return WhyBehind, before.Due
-	case before != nil && after != nil && before.UpdatedAt.After(o.Available):
-		return WhyPassedOver, before.UpdatedAt
-	case before != nil && after != nil:
-		return WhyChanged, after.CreatedAt
-	case before != nil:
-		return WhyNotPlanned, time.Time{}
-	case after != nil && after.CreatedAt.After(o.Available) && !after.Status.Terminal() && len(used) > 0:
-		return WhyPruned, time.Time{} // the events that used the keys
-	case after != nil && after.CreatedAt.After(o.Available):
-		return WhyBeforeFirst, after.CreatedAt
-	case after != nil:
-		return WhyChanged, after.CreatedAt
-	case used.Has(o.Occurrence):
-		return WhyPruned, time.Time{}
-	}
-	return WhyNotPlanned, time.Time{}
-}
-
-// ofNone says why a day has no occurrence.
-func (f whyFacts) ofNone() WhyAnswer {
-	switch {
-	case f.rule.missing:
-		return WhyAnswer{Code: WhyNoHandler}
-	case f.rule.err != nil && !f.rule.later:
-		return WhyAnswer{Code: WhyRuleFails, Detail: f.rule.err.Error()}
-	case !f.rule.later:
-		return WhyAnswer{Code: WhyEnded}
-	}
-	return WhyAnswer{Code: WhyNone}
-}
-
-// rejectedOn returns the wall time that a policy rejects, if err says that.
-func rejectedOn(err error) (*calendar.WallTimeError, bool) {
-	rejected, is := errors.AsType[*calendar.WallTimeError](err)
-	return rejected, is && rejected.Rejected
+	is, waits := wait.Start()
+	return waits && (wait.Lane.Limited() || wait.In.Limited()) && is.At.After(f.now)
 }

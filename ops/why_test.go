@@ -106,11 +106,13 @@ func TestWhyFollowsASeriesThroughItsDays(t *testing.T) {
 	w.run(t)
 	delivered := w.why(t, "2026-03-21").Answers[0]
 	require.Equal(t, ops.WhyDelivered, delivered.Code)
-	require.Equal(t, almanac.Channel("mail"), delivered.Event.Channel)
-	require.Contains(t, delivered.Text, "by mail, under the key event-")
+	require.Empty(t, delivered.Event.Channel, "that of the attempt is not stored")
+	require.Contains(t, delivered.Text, ", under the key event-")
 
 	w.now = time.Date(2026, time.March, 25, 12, 0, 0, 0, time.UTC) // nothing ran for days
-	require.Equal(t, []ops.WhyCode{ops.WhyUnclaimed}, codes(w.why(t, "2026-03-22")))
+	waits := w.why(t, "2026-03-22")
+	require.Equal(t, []ops.WhyCode{ops.WhyNoProgram}, codes(waits))
+	require.Contains(t, waits.Answers[0].Text, "The last one was seen at 2026-03-21 03:00:00.")
 	require.Equal(t, []ops.WhyCode{ops.WhyBehind}, codes(w.why(t, "2026-03-23")))
 	w.run(t)
 	require.Equal(t, []ops.WhyCode{ops.WhyDelivered}, codes(w.why(t, "2026-03-22")))

@@ -28,6 +28,9 @@ type whyWords struct {
 func (w whyWords) text(a WhyAnswer) string {
 	var text strings.Builder
 	text.WriteString(w.sentence(a))
+	if a.Event == nil && a.OptOut != nil && a.Code != WhyOptedOut {
+		fmt.Fprintf(&text, " If it goes by %s, it will be called off before its attempt: %s.", a.OptOut.Channel, w.optOut(*a.OptOut))
+	}
 	if a.Event != nil && a.Event.Status == almanac.Pending {
 		switch {
 		case a.OptOut != nil:
@@ -74,15 +77,25 @@ func (w whyWords) sentence(a WhyAnswer) string {
 	case WhyChanged:
 		return fmt.Sprintf("By the present rule and the present data of the user it belongs to %s. Both, or one of them, were different when the series was planned.", at)
 	case WhyBeforeFirst:
+		if a.Until.IsZero() {
+			return fmt.Sprintf("It was due at %s. Nothing is known of the series at that time: the type or an opt-in is newer, or the records were pruned.", at)
+		}
 		return fmt.Sprintf("It was due at %s. The first known event of the series was planned only at %s: the type or an opt-in is newer, or older records were pruned.", at, until)
 	case WhyUsed:
-		return fmt.Sprintf("It would be due at %s, but it counts as used after a change of the rule.", at)
+		return fmt.Sprintf("It would be due at %s, but it counts as used: it was used before, or the rule has changed.", at)
 	case WhyPruned:
-		return fmt.Sprintf("It was due at %s, and the series has gone past it. The record of what became of it was pruned.", at)
+		return fmt.Sprintf("It was due at %s, and was used. The record of what became of it was pruned.", at)
 	case WhyStalled:
 		return fmt.Sprintf("It belongs to %s, but the series stands still, because its next event cannot be planned%s. The next attempt is at %s.", at, detail(a.Detail), until)
 	case WhyNotPlanned:
+		if !a.Until.IsZero() {
+			return fmt.Sprintf("It was due at %s, when the series had no open event. The next event was planned only at %s.", at, until)
+		}
 		return fmt.Sprintf("It belongs to %s, but the series has no open event, and no record of it is left. A reschedule of the user, or a backfill of the type, plans what is still to come.", at)
+	case WhyUnknown:
+		if !a.Due.IsZero() {
+			return fmt.Sprintf("It belongs to %s. What became of it is unknown, because the user has more events of %s than are read.", at, r.Type)
+		}
 	}
 	return w.ofDay(a)
 }
@@ -95,6 +108,8 @@ func (w whyWords) ofDay(a WhyAnswer) string {
 		return fmt.Sprintf("The handler of %s cannot say what happens on this day%s.", r.Type, detail(a.Detail))
 	case WhyEnded:
 		return fmt.Sprintf("The rule of %s has no occurrence for this user on this day or later.", r.Type)
+	case WhyUnknown:
+		return fmt.Sprintf("It is unknown whether the rule of %s has an occurrence on this day, because it has too many.", r.Type)
 	case WhyNoHandler:
 		return fmt.Sprintf("No event of %s is known on this day, and this program has no handler of the type that could say more.", r.Type)
 	default:
@@ -108,7 +123,7 @@ func (w whyWords) ofEvent(a WhyAnswer) string {
 	ended := w.time(e.EndedAt)
 	switch a.Code {
 	case WhyDelivered:
-		return fmt.Sprintf("It was delivered at %s%s, under the key %s, after %s.", ended, by(e.Channel), e.IdempotencyKey, attempts(e.Attempts))
+		return fmt.Sprintf("It was delivered at %s, under the key %s, after %s.", ended, e.IdempotencyKey, attempts(e.Attempts))
 	case WhyFailed:
 		return fmt.Sprintf("It failed at %s after %s%s.", ended, attempts(e.Attempts), detail(a.Detail))
 	case WhyCalledOff:
@@ -134,9 +149,16 @@ func (w whyWords) ofEvent(a WhyAnswer) string {
 		return fmt.Sprintf("It was due at %s, and waits. %s", at, w.pause(*a.Pause))
 	case WhyLaneFull:
 		return fmt.Sprintf("It was due at %s, and waits for room in the lane %s, which has limits.", at, e.Lane)
+	case WhyQuotaUsed:
+		return fmt.Sprintf("It was due at %s, and waits. The lane %s has started as many events on this day, by UTC, as it may. The next day begins at %s.", at, e.Lane, until)
 	case WhyReceiverFails:
 		return fmt.Sprintf("It was due at %s, and waits because the receiver of the lane %s fails. The next event of the lane is tried at %s.", at, e.Lane, until)
+	case WhyNoProgram:
+		return fmt.Sprintf("It was due at %s, and waits for a program that has a handler of %s. The last one was seen at %s.", at, w.result.Type, w.time(e.HandlerSeen))
 	case WhyUnclaimed:
+		if !e.HandlerSeen.IsZero() {
+			return fmt.Sprintf("It was due at %s, and no program has claimed it. Programs that have a handler of %s are busy, or the last one ended less than 15 minutes ago.", at, w.result.Type)
+		}
 		return fmt.Sprintf("It was due at %s, and no program has claimed it. Either no running program has a handler of %s, or all of them are busy.", at, w.result.Type)
 	default:
 		return fmt.Sprintf("It is due at %s.", at)
@@ -192,13 +214,6 @@ func detail(text string) string {
 		return ""
 	}
 	return ": " + strings.TrimRight(text, ". ")
-}
-
-func by(c almanac.Channel) string {
-	if c == "" {
-		return ""
-	}
-	return " by " + string(c)
 }
 
 func attempts(n int) string {

@@ -84,6 +84,15 @@ var whyEventCases = cases{
 		k.claimOnce()
 		k.whyEvent(k.newEvent(), ops.WhyLaneFull)
 	},
+	"Why/its lane has used the day": func(k *kit) {
+		if k.statistics == nil || !k.limit(almanac.Lane{Name: almanac.TypeBirthday, Daily: 1}) {
+			return
+		}
+		k.newEvents(1)
+		k.claimOnce()
+		a := k.whyEvent(k.newEvent(), ops.WhyQuotaUsed)
+		k.same("until", a.Until, k.now.UTC().Truncate(24*time.Hour).Add(24*time.Hour))
+	},
 	"Why/the receiver fails": func(k *kit) {
 		e := k.newEvent()
 		until := k.now.Add(time.Hour).UTC().Truncate(time.Second)
@@ -145,7 +154,7 @@ var whyRuleCases = cases{
 		w.end(w.claim(), almanac.Delivered(w.now), planned(w.event(2)))
 		w.prune(w.later(w.clock()))
 		w.explains(1, ops.WhyPruned)
-		w.explains(0, ops.WhyPruned)
+		w.explains(0, ops.WhyBeforeFirst) // perhaps it was pruned, too
 	}),
 	"Why/counts as used": onWhy([]time.Duration{-time.Hour, time.Hour}, func(w *whying) {
 		e := w.event(0)
@@ -164,7 +173,9 @@ var whyRuleCases = cases{
 	"Why/ended":       onWhy(nil, func(w *whying) { w.why(w.s, w.user, w.now, ops.WhyEnded) }),
 	"Why/no occurrence": onWhy([]time.Duration{240 * time.Hour}, func(w *whying) {
 		found := w.why(w.s, w.user, w.now, ops.WhyNone)
-		w.same("next", found.Next.Due, w.at[0])
+		w.same("nothing plans what comes next", found.Next == nil, true)
+		w.add(w.user.ID, w.event(0))
+		w.same("next", w.why(w.s, w.user, w.now, ops.WhyNone).Next.Due, w.at[0])
 	}),
 	"Why/clocks skip the time":  func(k *kit) { k.gap(calendar.GapSkip, ops.WhyClockSkipped) },
 	"Why/the policy rejects it": func(k *kit) { k.gap(calendar.GapReject, ops.WhyRejected) },

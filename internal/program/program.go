@@ -2,6 +2,8 @@
 package program
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"path"
 	"regexp"
 	"runtime/debug"
@@ -43,4 +45,14 @@ func Of(info *debug.BuildInfo) string {
 		return excerpt.Of(name, maxLength)
 	}
 	return excerpt.Of(name, maxLength) + " " + excerpt.Of(info.Main.Version, maxLength)
+}
+
+// HandlerSetting returns the name of the stored setting that says when a program with a handler of a type ran: at most
+// 50 bytes.
+func HandlerSetting(eventType string) string {
+	const most = 50
+	if name := "handler " + eventType; len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("handler %x", sha256.Sum256([]byte(eventType)))[:most]
 }
