@@ -132,6 +132,24 @@ func (r Roster) byID() map[uuid.UUID]*Event {
 	return all
 }
 
+// edited returns a roster after an edit that replans all types.
+func (r Roster) edited(edit Edit) Roster {
+	after := r.byID()
+	for _, e := range edit.Removed {
+		delete(after, e.ID)
+	}
+	for _, e := range slices.Concat(edit.Changed, edit.New) {
+		after[e.ID] = &e
+	}
+	r.Pending, r.InFlight, r.Stalled = nil, nil, nil // a series without an open event was planned
+	for _, e := range after {
+		if !e.Status.Terminal() {
+			r.Pending = append(r.Pending, *e)
+		}
+	}
+	return r
+}
+
 // maxPrincipal is how many bytes of a principal are kept.
 const maxPrincipal = 200
 

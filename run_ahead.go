@@ -132,10 +132,15 @@ func eventsOf(jobs []*job) []Event {
 }
 
 // clock carries the database's time forward by this machine's monotonic clock. So times
-// within an attempt follow the database clock.
+// within an attempt follow the database clock. A clock without a local time stands still.
 type clock struct{ database, local time.Time }
 
-func (c clock) now() time.Time { return c.database.Add(time.Since(c.local)) }
+func (c clock) now() time.Time {
+	if c.local.IsZero() {
+		return c.database
+	}
+	return c.database.Add(time.Since(c.local))
+}
 
 // databaseClock keeps the best known estimate of the database clock. It is safe for concurrent use.
 type databaseClock struct {

@@ -95,15 +95,20 @@ func (s *scheduler) routes() (map[string]*route, error) {
 			return nil, err
 		}
 		x := executionOf(h)
-		checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
-		if c := x.CatchUpPolicy; c.SkipOlder > 0 && c.SkipTried {
-			checks = append(checks, NotOlderThan(c.SkipOlder))
-		} else if c.SkipOlder > 0 {
-			checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))
-		}
-		routes[eventType] = &route{h, x, append(checks, s.checks...), s.deliverer(h)}
+		routes[eventType] = &route{h, x, append(s.ownChecks(x), s.checks...), s.deliverer(h)}
 	}
 	return routes, nil
+}
+
+// ownChecks returns the checks of every type, which come before those of the host.
+func (s *scheduler) ownChecks(x Execution) Checks {
+	checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
+	if c := x.CatchUpPolicy; c.SkipOlder > 0 && c.SkipTried {
+		checks = append(checks, NotOlderThan(c.SkipOlder))
+	} else if c.SkipOlder > 0 {
+		checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))
+	}
+	return checks
 }
 
 // neverTried applies a check only to events without a failed attempt. An event that was

@@ -237,30 +237,8 @@ func (w *worker) do(ctx context.Context, j *job, later engine.Later[*job]) (*job
 
 // attempt checks and delivers one event. The zero Outcome means that the event waits in a batch.
 func (w *worker) attempt(ctx context.Context, j *job, later engine.Later[*job]) Outcome {
-	if j.user.ID == uuid.Nil {
-		return Released(AfterShutdown, ReasonUserDeleted, 0) // as FAILED
-	}
-	if len(j.user.OptOuts) > 0 && !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {
-		return CalledOff(ReasonOptedOut)
-	}
-	if j.waitedAfterAdmission() > admittedFor {
-		return Released(AfterSnooze, "its lane admitted it too long ago", 0)
-	}
-	if lane := j.laneSince(); lane != "" {
-		return j.outcomeOf(InLane(lane))
-	}
-	if w.window != nil {
-		if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
-			return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
-		}
-	}
-	if len(j.route.checks) > 0 { // each would get a copy of the event
-		if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
-			if outcome, asked := askedFor(err); asked {
-				return outcome
-			}
-			return gaveUp(failureOf(err), err)
-		}
+	if outcome, ready := w.ready(j); !ready {
+		return outcome
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, &j.event, attempt)
@@ -291,6 +269,36 @@ func (w *worker) outcomeAfter(ctx context.Context, j *job, err error) Outcome {
 	w.note(cmp.Or(j.event.Lane, j.event.Type), err)
 	j.answer = j.answerOf(err)
 	return j.outcomeOf(err)
+}
+
+// ready reports whether an event may be delivered now. If not, it returns the outcome.
+func (s *scheduler) ready(j *job) (Outcome, bool) {
+	if j.user.ID == uuid.Nil {
+		return Released(AfterShutdown, ReasonUserDeleted, 0), false // as FAILED
+	}
+	if len(j.user.OptOuts) > 0 && !j.event.Origin.Forced && unwantedThen(j.route.handler, j.user, j.event, j.clock.now()) {
+		return CalledOff(ReasonOptedOut), false
+	}
+	if j.waitedAfterAdmission() > admittedFor {
+		return Released(AfterSnooze, "its lane admitted it too long ago", 0), false
+	}
+	if lane := j.laneSince(); lane != "" {
+		return j.outcomeOf(InLane(lane)), false
+	}
+	if s.window != nil {
+		if end, quiet := s.quietUntil(j, j.clock.now()); quiet {
+			return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now())), false
+		}
+	}
+	if len(j.route.checks) > 0 { // each would get a copy of the event
+		if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
+			if outcome, asked := askedFor(err); asked {
+				return outcome, false
+			}
+			return gaveUp(failureOf(err), err), false
+		}
+	}
+	return Outcome{}, true
 }
 
 // deliverer returns the Deliverer that makes the attempts at a handler's events.
@@ -326,10 +334,23 @@ func (c byChannel) of(ctx context.Context, d *Delivery) (Deliverer, error) {
 	if !ok {
 		return nil, c.miswired(ctx, &noDelivererError{d.Event.Type, channel})
 	}
-	if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(c.handler).OverrideOptOuts {
-		return nil, NotOwed(ReasonOptedOut)
+	return deliverer, refusedBy(c.handler, d, channel)
+}
+
+// refusedBy returns an error if the user has opted out of an event by a channel.
+func refusedBy(h EventHandler, d *Delivery, by Channel) error {
+	if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, by, d.At) && !givenExecution(h).OverrideOptOuts {
+		return NotOwed(ReasonOptedOut)
 	}
-	return deliverer, nil
+	return nil
+}
+
+// refusedThen returns an error if the user has opted out of an event by its channel.
+func refusedThen(h EventHandler, j *job, at time.Time) error {
+	if _, itself := h.(Executor); itself || len(j.user.OptOuts) == 0 {
+		return nil
+	}
+	return refusedBy(h, &Delivery{Event: j.event, User: j.user, At: at}, h.Channel(j.event))
 }
 
 // miswired logs a missing deliverer once for each type and channel, and returns err.

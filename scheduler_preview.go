@@ -144,6 +144,126 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 	return p, nil
 }
 
+// maxForeseen limits the events of a user, so that a handler with an event every second does not fill the memory.
+const maxForeseen = 10_000
+
+func (s *scheduler) Foresee(ctx context.Context, r Roster, until time.Time, replan bool) ([]Event, error) {
+	g := s.guard(ctx, r.User.ID)
+	if replan {
+		edit, err := s.replanAll(replanning{r, r.User, s.registry.EventTypes(), new(zoneView), g, s.window, 0, nil})
+		if err != nil {
+			return nil, err
+		}
+		r = r.edited(edit)
+	}
+	open, errs := slices.Concat(r.Pending, r.InFlight), []error(nil)
+	for _, stalled := range r.Stalled {
+		h, err := s.registry.Handler(stalled.Series.Type)
+		if err != nil {
+			continue
+		}
+		one, at := UserSeries{User: r.User, Used: r.Used, Stalled: []StalledSeries{stalled}}, later(r.Now, stalled.RetryAt)
+		planned, err := guarded(g, "planning", h.EventType(), func() (replanned, error) { return planStalled(h, one, at, new(zoneView)), nil })
+		for _, again := range planned.again {
+			err = errors.New(again.Error)
+		}
+		for _, e := range planned.events {
+			e.AvailableAt = later(e.AvailableAt, at)
+			open = append(open, e)
+		}
+		errs = append(errs, err)
+	}
+	known := make(map[Series]bool, len(open))
+	for _, e := range open {
+		known[SeriesOf(e)] = true
+	}
+	var ended []Event
+	for i := 0; i < len(open) && len(ended) < maxForeseen; i++ { // follow-ups are appended
+		h, err := s.registry.Handler(open[i].Type)
+		if err != nil {
+			continue // another program has it
+		}
+		first := open[i]
+		chain, err := guarded(g, "foreseeing", first.Type, func() (foreseen, error) {
+			c := foreseen{scheduler: s, roster: &r, until: until, left: maxForeseen - len(ended)}
+			err := c.follow(h, first)
+			return c, err
+		})
+		ended, errs = append(ended, chain.ended...), append(errs, err)
+		for _, e := range chain.after {
+			if !known[SeriesOf(e)] && len(r.Used[SeriesOf(e)]) == 0 {
+				known[SeriesOf(e)] = true
+				open = append(open, e)
+			}
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b Event) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
+	return ended, errors.Join(errs...)
+}
+
+// foreseen has the events of one series, one after the other.
+type foreseen struct {
+	*scheduler
+	roster *Roster
+	until  time.Time
+	left   int // how many more may end
+	ended  []Event
+	after  []Event // follow-ups
+}
+
+// follow ends an event and its successors, as a program would that runs all the time.
+func (f *foreseen) follow(h EventHandler, e Event) error {
+	u, used := &f.roster.User, f.roster.Used[SeriesOf(e)]
+	r := &route{handler: h, execution: executionOf(h)}
+	r.checks = f.ownChecks(r.execution)
+	for at := later(f.roster.Now, e.FirstAvailable()); ; {
+		if at = later(at, e.AvailableAt); !at.Before(f.until) {
+			return nil
+		}
+		j := &job{event: e, user: *u, route: r, clock: clock{database: at}}
+		if f.left--; f.left < 0 {
+			return fmt.Errorf("almanac: more than %d events before %s", maxForeseen, f.until.Format(time.DateOnly))
+		}
+		if e.Status == Pending {
+			if err := j.event.become(Processing); err != nil {
+				return err
+			}
+			j.event.ClaimCount++
+		}
+		if slices.ContainsFunc(used, func(k UsedKey) bool { return k.Unit != e.KeyUnit }) {
+			j.event.UsedBefore = used
+		}
+		var ready bool
+		if j.outcome, ready = f.ready(j); ready {
+			j.outcome = j.outcomeOf(refusedThen(h, j, at))
+		}
+		done, err := j.outcome.Apply(j.event, at)
+		if err != nil {
+			return err
+		}
+		if done.UpdatedAt = at; done.Status == Pending { // quiet hours, or another lane
+			e = done
+			continue
+		}
+		f.ended = append(f.ended, done)
+		if follows(h, &j.outcome) {
+			more, _ := f.followUps(h, done, *u, at) // after an error they are lost
+			for i := range more {
+				more[i].CreatedAt, more[i].AvailableAt = at, later(more[i].AvailableAt, at)
+			}
+			f.after = append(f.after, more...)
+		}
+		used = used.With(e.uses(u, at))
+		next, err := successor(h, &j.event, u, at)
+		if errors.Is(err, calendar.ErrNoOccurrence) {
+			return nil
+		}
+		if e = next; err != nil {
+			return err
+		}
+	}
+}
+
 // shown returns what an edit does not store: how many events stay, and why others change.
 func (s *scheduler) shown(p replanning, edit Edit) UpdateUserResult {
 	result := UpdateUserResult{Unchanged: p.unchanged(retargeted(p.Roster, edit)), SameDay: p.sameDay(edit)}

@@ -626,3 +626,88 @@ func TestChannelOfAsksTheHandler(t *testing.T) {
 		t.Errorf("error of another type = %v", err)
 	}
 }
+
+// foresee returns what a scheduler without a repository foresees for a user in the next 48 hours.
+func foresee(t *testing.T, h almanac.EventHandler, r almanac.Roster, replan bool) ([]string, error) {
+	t.Helper()
+	registry, err := almanac.NewRegistry(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(struct{ almanac.Repository }{}, registry) // each call of it would panic
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := scheduler.Foresee(t.Context(), r, r.Now.Add(48*time.Hour), replan)
+	var lines []string
+	for _, e := range events {
+		lines = append(lines, string(e.Status)+" "+e.Wall.String()+" at "+e.UpdatedAt.Format("02T15:04"))
+	}
+	return lines, err
+}
+
+// noonly is due each day at an hour.
+func noonly(hour int) almanac.Recurring {
+	return almanac.Recurring{Type: "DAILY", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Daily{At: calendar.Clock{Hour: hour}}, nil
+	}}
+}
+
+func TestForeseeKeepsPendingEventsUnlessTheyAreReplanned(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.LivingIn("UTC"))
+	now := instant(t, "2027-03-01T00:00:00Z")
+	o, err := noonly(12).Next(u, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := almanac.NewEvent(u, noonly(12), almanac.Occurrence{Occurrence: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := almanac.Roster{User: u, Pending: []almanac.Event{e}, Now: now}
+	for replan, want := range map[bool][]string{
+		false: {"COMPLETED 2027-03-01T12:00:00 at 01T12:00", "COMPLETED 2027-03-02T20:00:00 at 02T20:00"},
+		true:  {"COMPLETED 2027-03-01T20:00:00 at 01T20:00", "COMPLETED 2027-03-02T20:00:00 at 02T20:00"},
+	} {
+		if got, err := foresee(t, noonly(20), r, replan); err != nil || !slices.Equal(got, want) {
+			t.Errorf("replan %v: %q, %v; want %q", replan, got, err, want)
+		}
+	}
+	if got, err := foresee(t, noonly(20), almanac.Roster{User: u, Now: now}, false); err != nil || got != nil {
+		t.Errorf("without an open event: %q, %v", got, err)
+	}
+	if got, err := foresee(t, noonly(20), almanac.Roster{User: u, Now: now}, true); err != nil || len(got) != 2 {
+		t.Errorf("a roll-out adds what is missing: %q, %v", got, err)
+	}
+	stalled := []almanac.StalledSeries{{UserID: u.ID, Series: almanac.Series{Type: "DAILY"}, Due: now.Add(-5 * time.Hour), RetryAt: now.Add(21 * time.Hour)}}
+	want := []string{"COMPLETED 2027-03-02T20:00:00 at 02T20:00"}
+	if got, err := foresee(t, noonly(20), almanac.Roster{User: u, Now: now, Stalled: stalled}, false); err != nil || !slices.Equal(got, want) {
+		t.Errorf("a stalled series: %q, %v; want %q", got, err, want)
+	}
+}
+
+func TestForeseeEndsAtTheFirstEventThatCannotBePlanned(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.LivingIn("UTC"))
+	now := instant(t, "2027-03-01T00:00:00Z")
+	begun := func(h almanac.EventHandler) almanac.Roster {
+		e, err := almanac.NewEvent(u, h, almanac.Occurrence{Occurrence: calendar.Occurrence{Key: "0", Wall: calendar.WallTimeOf(now)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return almanac.Roster{User: u, Pending: []almanac.Event{e}, Now: now}
+	}
+	often := noonly(0)
+	often.Rule = func(almanac.User) (calendar.Recurrence, error) { return calendar.ParseCron("* * * * * *") }
+	got, err := foresee(t, often, begun(often), false)
+	if len(got) != 10_000 || err == nil || !strings.Contains(err.Error(), "more than 10000 events") {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+	bad := noonly(0)
+	bad.Rule = func(almanac.User) (calendar.Recurrence, error) { panic("out of cheese") }
+	got, err = foresee(t, bad, begun(bad), false)
+	if len(got) > 1 || err == nil || !strings.Contains(err.Error(), "out of cheese") {
+		t.Errorf("%q, %v", got, err)
+	}
+}

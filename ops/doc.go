@@ -1,6 +1,6 @@
 // Package ops has what operators need and no scheduler does: numbers about what is stored
-// ([Statistics]), operations on many events ([Operate], [RollOut]), and why a user got an event or
-// none ([Why]).
+// ([Statistics]), operations on many events ([Operate], [RollOut]), what the next months
+// will bring ([Rehearse]), and why a user got an event or none ([Why]).
 //
 //	done, err := ops.Operate(ctx, scheduler, ops.Cancel, almanac.OfType("BIRTHDAY"),
 //		ops.OperateOptions{DryRun: true})
@@ -16,6 +16,11 @@
 //   - Operations: [Operate] applies an [Operation] to events ([OperateOptions],
 //     [OperateResult]). [RollOut] applies a changed rule to all users ([RollOutOptions],
 //     [RollOutResult], with [RollOutCounts] and each [RollOutExample]).
+//   - Rehearsals: [CopyUsers] ([CopyUsersOptions], [CopyUsersResult]) copies users, and [Rehearse]
+//     ([RehearseOptions], [RehearseResult]) counts the events that they will have: by a
+//     [RehearseCount] and a [RehearseDay], with [RehearseTotals], each [RehearsePeak] with its
+//     [RehearseMost], and each [RehearseRefusal]. [CompareRehearsals] returns a [RehearseDifference]
+//     of [RehearseTypeDifference] and [RehearseDayDifference].
 //   - Filters as operators type them: [FilterText], [ParseInstant], [TypeProblem].
 //   - Explanations: [Why] answers a [WhyRequest] by a [WhyResult] ([WhyOptions], [WhyAnswer], [WhyCode],
 //     [WhyEvent], [WhyPause], [WhyNext]).

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -90,4 +91,28 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Count the events of the next 60 days, by the present rule and by a changed one.
+func ExampleRehearse() {
+	ctx := context.Background()
+	now := time.Date(2027, time.June, 1, 0, 0, 0, 0, time.UTC)
+	store := almanactest.NewRepository(func() time.Time { return now })
+	before := must(almanac.NewScheduler(store, must(almanac.NewRegistry(notices(28, 9, "")))))
+	must(before.CreateUsers(ctx, people(3), almanac.CreateUsersOptions{}))
+
+	var users bytes.Buffer
+	must(ops.CopyUsers(ctx, store, []string{"NOTICE"}, &users, ops.CopyUsersOptions{}))
+	options := ops.RehearseOptions{For: 60 * 24 * time.Hour, RollOut: true}
+	was := must(ops.Rehearse(ctx, before, bytes.NewReader(users.Bytes()), options))
+	for _, d := range was.Days() {
+		fmt.Println(d.Date, d.Type, d.Events)
+	}
+	after := must(almanac.NewScheduler(store, must(almanac.NewRegistry(notices(25, 9, "")))))
+	is := must(ops.Rehearse(ctx, after, bytes.NewReader(users.Bytes()), options))
+	fmt.Println("moved:", must(ops.CompareRehearsals(was, is)).Types[0].Moved)
+	// Output:
+	// 2027-06-28 NOTICE 3
+	// 2027-07-28 NOTICE 3
+	// moved: 6
 }
