@@ -201,7 +201,7 @@ func (s *scheduler) Foresee(ctx context.Context, r Roster, until time.Time, repl
 	return ended, errors.Join(errs...)
 }
 
-// foreseen has the events of one series, one after the other.
+// foreseen has the events of one series, one after the other. See docs/adr/0083-rehearsal.md.
 type foreseen struct {
 	*scheduler
 	roster *Roster

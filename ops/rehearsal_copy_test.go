@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -40,24 +39,18 @@ func (l *looking) Rosters(ctx context.Context, eventType string, page almanac.Pa
 // A copy of users holds back neither vacuum nor another transaction, and a rehearsal of it stores nothing.
 func TestARehearsalLeavesTheDatabaseAlone(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.ReusedPool(t)
-	config := pool.Config()
-	config.ConnConfig.RuntimeParams["application_name"] = "rehearsal"
-	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" // a write would fail
-	config.MaxConns = 1
-	mine, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	defer mine.Close()
-	store, err := postgres.New(mine)
-	require.NoError(t, err)
-	writable, err := postgres.New(pool)
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	rule := notices(28, 9, "")
-	storedUsers(t, writable, rule, 1003)
+	storedUsers(t, store, rule, 1003)
+	_, err = pool.Exec(t.Context(), "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$")
+	require.NoError(t, err)
+	pool.Reset() // from here on, whatever writes fails
 	l := &looking{Repository: store, between: func() {
 		var held int
 		require.NoError(t, pool.QueryRow(t.Context(),
-			"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rehearsal' AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR xact_start IS NOT NULL)").Scan(&held))
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR xact_start IS NOT NULL)").Scan(&held))
 		require.Zero(t, held, "between pages, the session has no transaction and no snapshot")
 	}}
 	var users bytes.Buffer
@@ -68,12 +61,13 @@ func TestARehearsalLeavesTheDatabaseAlone(t *testing.T) {
 	require.Equal(t, []int{1000, 1003}, progress)
 	require.Equal(t, 1003, done.Copied)
 
-	mine.Close()
 	result, err := ops.Rehearse(t.Context(), schedulerWith(t, store, rule), &users, ops.RehearseOptions{For: 200 * 24 * time.Hour})
 	require.NoError(t, err)
 	require.Empty(t, result.Refused)
 	require.Equal(t, 1003, result.Users)
 	require.GreaterOrEqual(t, result.Delivered, 6*1003)
+	_, err = pool.Exec(t.Context(), "DELETE FROM almanac.queue")
+	require.ErrorContains(t, err, "read-only")
 }
 
 // june returns a repository with users, at noon of 1 June 2027.

@@ -157,10 +157,18 @@ func (l *loads) most(is *load, width int) (most RehearseMost) {
 			sum -= int(is.minutes[i-width])
 		}
 		if sum > most.Events {
-			most = RehearseMost{sum, l.minute(max(0, i-width+1))}
+			most = RehearseMost{sum, l.minute(first(is.minutes, max(0, i-width+1)))}
 		}
 	}
 	return most
+}
+
+// first returns the first minute from i on that has events.
+func first(minutes []uint32, i int) int {
+	for minutes[i] == 0 {
+		i++
+	}
+	return i
 }
 
 func (l *loads) minute(i int) time.Time { return time.Unix(l.first+60*int64(i), 0).UTC() }

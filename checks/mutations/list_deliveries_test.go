@@ -155,7 +155,7 @@ var deliveries = []mutation{
 	{
 		promise: "Dispatchers and workers of one stream have the same settings, and the same quiet hours.", in: "contrib/jetstream/README.md",
 		file: "run_work.go",
-		old:  "w.quietUntil(j, j.clock.now()); quiet {", new: "w.quietUntil(j, j.clock.now()); quiet && false {",
+		old:  "s.quietUntil(j, j.clock.now()); quiet {", new: "s.quietUntil(j, j.clock.now()); quiet && false {",
 		test: "contrib/jetstream TestQuietHoursHoldWhatHasWaitedInTheStream",
 	},
 	{

@@ -131,7 +131,7 @@ var planning = []mutation{
 	{
 		promise: "a host adds checks of its own", in: seeds,
 		file: "run_lane.go",
-		old:  "append(checks, s.checks...)", new: "checks",
+		old:  "append(s.ownChecks(x), s.checks...)", new: "s.ownChecks(x)",
 		test: ". TestRunAppliesTheHostsChecks",
 	},
 	{
@@ -183,7 +183,7 @@ var edits = []mutation{
 	{
 		promise: "So an opt-out of a channel ends the event at delivery, as CANCELLED, and the series goes on.", in: handlers,
 		file: "run_work.go",
-		old:  "if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, channel, d.At) && !givenExecution(c.handler).OverrideOptOuts {", new: "if false {",
+		old:  "if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, by, d.At) && !givenExecution(h).OverrideOptOuts {", new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},
 	{
