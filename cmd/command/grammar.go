@@ -41,6 +41,8 @@ type types struct {
 
 	RollOut rollOutType `cmd:"" name:"roll-out" help:"Plan the pending events of a type again, by a changed rule." set:"birthdays=false"`
 
+	Rehearse rehearse `cmd:"" help:"Count the events that users will have, before they happen." set:"birthdays=false"`
+
 	Pause  pauseType  `cmd:"" help:"Pause the delivery of a type of event."`
 	Resume resumeType `cmd:"" help:"Resume the delivery of a type of event."`
 	Pauses listPauses `cmd:"" help:"List which types of events are paused."`

@@ -35,7 +35,7 @@ type Host struct {
 	Version string
 
 	// Registry has the handlers that plan events. Nil means no handlers, except that users
-	// import, add, edit, preview and reschedule, why, backfill and roll-out, plan by the ready-made Birthday
+	// import, add, edit, preview and reschedule, why, backfill, roll-out and rehearse, plan by the ready-made Birthday
 	// and Anniversary, as their flags say.
 	Registry almanac.Registry
 
@@ -123,7 +123,7 @@ func quietly(options []almanac.Option) []almanac.Option {
 
 // Where help and advice name the command: before its subcommands, and in names of files.
 var (
-	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|events|why|backfill|roll-out|pauses?|lanes?|resume|audit|completion)\b`)
+	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|events|why|backfill|roll-out|rehearse|pauses?|lanes?|resume|audit|completion)\b`)
 	scriptFile = regexp.MustCompile(`/_almanac"|completions/almanac\.fish`)
 )
 

@@ -218,7 +218,7 @@ func TestFlagsOfReadyMadeHandlersAreNotThoseOfAHost(t *testing.T) {
 	for _, flag := range []string{"--no-birthday", "--anniversary=hired", "--at=09:00", "--gap=skip", "--fold=second", "--leap-day=mar1"} {
 		for command, rest := range map[string][]string{
 			"users import": {"people.csv", "--dry-run"}, "users add": nil, "users edit": {"member-17"},
-			"users preview": {"member-17", "RENEWAL"}, "users reschedule": {"member-17"}, "backfill": {"RENEWAL"}, "roll-out": {"RENEWAL", "--yes"},
+			"users preview": {"member-17", "RENEWAL"}, "users reschedule": {"member-17"}, "backfill": {"RENEWAL"}, "roll-out": {"RENEWAL", "--yes"}, "rehearse": nil,
 		} {
 			r := runAs(t.Context(), host, slices.Concat(strings.Fields(command), rest, []string{flag})...)
 			require.Equal(t, exitUsage, r.code, flag)
@@ -336,7 +336,7 @@ func TestAHostOpensItsDatabase(t *testing.T) {
 	}}
 	for _, line := range []string{
 		"migrate up", "migrate version", "doctor", "stats", "zones reconcile", "zone UTC", "events list", "events cancel --overdue 0s --yes",
-		"backfill BIRTHDAY --birthday", "roll-out BIRTHDAY --birthday --yes", "pause X --force", "resume X", "pauses", "audit on", "audit off", "migrate down --lose-data",
+		"backfill BIRTHDAY --birthday", "roll-out BIRTHDAY --birthday --yes", "rehearse --birthday", "pause X --force", "resume X", "pauses", "audit on", "audit off", "migrate down --lose-data",
 	} {
 		r := runAs(t.Context(), host, strings.Fields(line)...)
 		if line != "doctor" { // which finds what it finds
@@ -374,7 +374,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
-		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "why", "backfill", "roll-out",
+		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "why", "backfill", "roll-out", "rehearse",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "lane", "lanes", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
@@ -498,7 +498,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // Everything that names a subcommand in help is a subcommand.
 func TestInvocationsAreSubcommands(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill roll-out pause resume pauses lane lanes audit completion") {
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill roll-out rehearse pause resume pauses lane lanes audit completion") {
 		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
 	}
 	require.Equal(t, "almanac_team and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_team and almanac, almanac eventful"))

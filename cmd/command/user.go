@@ -37,7 +37,7 @@ type readyMade struct {
 }
 
 // plannedBy are the subcommands that plan by these handlers.
-var plannedBy = []string{"users import", "users add", "users edit", "users preview", "users reschedule", "why", "backfill", "roll-out"}
+var plannedBy = []string{"users import", "users add", "users edit", "users preview", "users reschedule", "why", "backfill", "roll-out", "rehearse"}
 
 // parse returns the host's handlers, or these.
 func (r *readyMade) parse(host Host) (almanac.Registry, error) {

@@ -1,0 +1,259 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
+)
+
+// rehearse counts the events that users will have.
+type rehearse struct {
+	Days      string  `help:"How many days to rehearse, 1 to 366 (default ${default})." placeholder:"N" default:"30"`
+	RollOut   bool    `help:"Plan the pending events again first, as a roll-out would."`
+	Capacity  float64 `help:"How many events all your programs can start in a second; 0 if unknown (default ${default})." placeholder:"N" default:"0"`
+	Every     string  `help:"Copy one of this many users; 1 for all (default ${default})." placeholder:"N" default:"1"`
+	Users     string  `help:"Rehearse the users of this file instead of those of the database." placeholder:"FILE"`
+	SaveUsers string  `help:"Keep the copy of the users in this file." placeholder:"FILE"`
+	Save      string  `help:"Write the result to this file, for --compare." placeholder:"FILE"`
+	Compare   string  `help:"Show how the result differs from that in this file." placeholder:"FILE"`
+	CSV       string  `help:"Write the counts as a table to this file." name:"csv" placeholder:"FILE"`
+	JSON      bool    `help:"Write JSON." name:"json"`
+
+	Tables   tables    `embed:""`
+	Handlers readyMade `embed:"" group:"Their events:"`
+}
+
+func (c *rehearse) parse(env *environment) (registry almanac.Registry, options ops.RehearseOptions, every int, err error) {
+	var errTypes, errDays, errEvery, errFiles, errCapacity, errTables error
+	if registry, errTypes = c.Handlers.parse(env.host); errTypes == nil && len(registry.EventTypes()) == 0 {
+		errTypes = errors.New("this command has no handlers: give --birthday or --anniversary, or use a command with your handlers")
+	}
+	var days int
+	days, errDays = number("--days", c.Days, 1, 366)
+	every, errEvery = number("--every", c.Every, 1, 1_000_000)
+	if !(c.Capacity >= 0) {
+		errCapacity = fmt.Errorf("--capacity: %v is negative", c.Capacity)
+	}
+	if c.Users != "" && (c.SaveUsers != "" || every != 1) {
+		errFiles = errors.New("--users goes with neither --save-users nor --every")
+	}
+	if c.Users == "" {
+		errTables = c.Tables.validate(env)
+	}
+	options = ops.RehearseOptions{For: time.Duration(days) * 24 * time.Hour, RollOut: c.RollOut, Capacity: c.Capacity}
+	return registry, options, every, misused(errTypes, errDays, errEvery, errCapacity, errFiles, errTables)
+}
+
+// noStore is the repository of a scheduler that only rehearses.
+type noStore struct{ almanac.Repository }
+
+// Run copies the users, closes the database, and rehearses the copy.
+func (c *rehearse) Run(ctx context.Context, env *environment) error {
+	registry, options, every, err := c.parse(env)
+	if err != nil {
+		return err
+	}
+	scheduler, err := almanac.NewScheduler(noStore{}, registry, quietly(env.host.Options)...)
+	if err != nil {
+		return err
+	}
+	var was ops.RehearseResult
+	if c.Compare != "" {
+		if was, err = readRehearsal(c.Compare); err != nil {
+			return err
+		}
+	}
+	show := newProgress(env.errs, new(input))
+	show.things = "users"
+	shown := func(users int) { show.update(tally{Created: users}) }
+	options.Progress = shown
+	users, closing, err := c.users(ctx, env, registry.EventTypes(), ops.CopyUsersOptions{Every: every, Progress: shown})
+	if err != nil {
+		show.end()
+		return err
+	}
+	defer closing()
+	is, err := ops.Rehearse(ctx, scheduler, users, options)
+	show.end()
+	if err != nil {
+		return err
+	}
+	return c.report(env, was, is)
+}
+
+// users returns a copy of the users, from a file or from the database.
+func (c *rehearse) users(ctx context.Context, env *environment, types []string, o ops.CopyUsersOptions) (io.Reader, func(), error) {
+	if c.Users != "" {
+		file, err := os.Open(c.Users)
+		if err != nil {
+			return nil, nil, err
+		}
+		return file, func() { _ = file.Close() }, nil
+	}
+	file, err := c.newCopy()
+	if err != nil {
+		return nil, nil, err
+	}
+	closing := func() {
+		_ = file.Close()
+		if c.SaveUsers == "" {
+			_ = os.Remove(file.Name())
+		}
+	}
+	if err := c.copyTo(ctx, env, types, file, o); err != nil {
+		_ = file.Close()
+		_ = os.Remove(file.Name()) // a part of a copy is refused
+		return nil, nil, err
+	}
+	return file, closing, nil
+}
+
+// newCopy creates the file of the copy, which only its owner may read.
+func (c *rehearse) newCopy() (*os.File, error) {
+	if c.SaveUsers == "" {
+		return os.CreateTemp("", "rehearse-*.jsonl.gz")
+	}
+	return os.OpenFile(c.SaveUsers, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (c *rehearse) copyTo(ctx context.Context, env *environment, types []string, file *os.File, o ops.CopyUsersOptions) error {
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	if _, err := ops.CopyUsers(ctx, store, types, file, o); err != nil {
+		return err
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return err
+}
+
+func readRehearsal(name string) (r ops.RehearseResult, err error) {
+	text, err := os.ReadFile(name)
+	if err == nil {
+		if err = json.Unmarshal(text, &r); err != nil {
+			err = fmt.Errorf("%s is no result of a rehearsal: %w", name, err)
+		}
+	}
+	return r, err
+}
+
+// rehearsalReport is a result with how it differs from another one.
+type rehearsalReport struct {
+	ops.RehearseResult
+	Difference *ops.RehearseDifference `json:"difference,omitempty"`
+}
+
+// report writes the result, and its files.
+func (c *rehearse) report(env *environment, was, is ops.RehearseResult) error {
+	if c.Save != "" {
+		if err := writeFile(c.Save, func(w io.Writer) error { return json.NewEncoder(w).Encode(is) }); err != nil {
+			return err
+		}
+	}
+	if c.CSV != "" {
+		if err := writeFile(c.CSV, is.WriteCSV); err != nil {
+			return err
+		}
+	}
+	report := rehearsalReport{RehearseResult: is}
+	if c.Compare != "" {
+		diff, err := ops.CompareRehearsals(was, is)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Compare, err)
+		}
+		report.Difference = &diff
+	}
+	if err := env.report(c.JSON, report, func() error { return report.write(env) }); err != nil {
+		return err
+	}
+	if is.RefusedUsers > 0 {
+		return fmt.Errorf("an event of %s could not be planned", counted(is.RefusedUsers, "user"))
+	}
+	return nil
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+func (r rehearsalReport) write(env *environment) error {
+	for _, one := range r.Refused {
+		fmt.Fprintf(env.errs, "user %s: %s\n", one.UserID, printable(one.Error))
+	}
+	table := tabwriter.NewWriter(env.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "DAY\tTYPE\tEVENTS")
+	for _, d := range r.Days() {
+		fmt.Fprintf(table, "%s\t%s\t%d\n", d.Date, printable(d.Type), d.Events)
+	}
+	fmt.Fprintln(table, "\nLANE\tEVENTS\tIN AN HOUR\tIN A MINUTE\tIN A SECOND\tRATE\tLONGEST WAIT\tLEFT FOR THE NEXT DAY")
+	for _, p := range r.Peaks {
+		name, rate, wait, left := p.Lane, "-", "-", "-"
+		if name == "" {
+			name = "(all)"
+		}
+		if p.Limits.Rate > 0 {
+			rate, wait = strconv.FormatFloat(p.Limits.Rate, 'f', -1, 64), waitText(p)
+		}
+		if p.Limits.Daily > 0 {
+			left = strconv.Itoa(p.Left)
+		}
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(name), p.Events, mostText(p.Hour), mostText(p.Minute), mostText(p.Second), rate, wait, left)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	r.writeDifference(env)
+	sample := ""
+	if r.Every > 1 {
+		sample = fmt.Sprintf(", one of %d, so each event counts %d times", r.Every, r.Every)
+	}
+	fmt.Fprintf(env.errs, "%s from %s to %s: %d delivered, %d failed, %d cancelled%s\n", counted(r.Users, "user"),
+		r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339), r.Delivered, r.Failed, r.Cancelled, sample)
+	return nil
+}
+
+func mostText(m ops.RehearseMost) string {
+	if m.Events == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d at %s", m.Events, m.At.Format("2006-01-02T15:04:05Z"))
+}
+
+func waitText(p ops.RehearsePeak) string {
+	if p.Wait == 0 {
+		return "0s"
+	}
+	return fmt.Sprintf("%s, from %s to %s", p.Wait.Round(time.Second), p.WaitFrom.Format("2006-01-02T15:04:05Z"), p.WaitUntil.Format("2006-01-02T15:04:05Z"))
+}
+
+// writeDifference writes how the result differs from another one.
+func (r rehearsalReport) writeDifference(env *environment) {
+	switch {
+	case r.Difference == nil:
+	case r.Difference.IsEmpty():
+		fmt.Fprintln(env.out, "\nthe same events at the same times")
+	default:
+		fmt.Fprintln(env.out)
+		for _, t := range r.Difference.Types {
+			fmt.Fprintf(env.out, "%s: %d events were %d, and at least %d are on another day\n", printable(t.Type), t.Is, t.Was, t.Moved)
+		}
+		for _, d := range r.Difference.Days {
+			fmt.Fprintf(env.out, "%s %s: %d -> %d (%+d)\n", d.Date, printable(d.Type), d.Was, d.Is, d.Is-d.Was)
+		}
+	}
+}

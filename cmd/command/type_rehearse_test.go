@@ -1,0 +1,72 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
+)
+
+// rounds are due each day.
+func rounds(hour int) almanac.Recurring {
+	return almanac.Recurring{Type: "NIGHTLY", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Daily{At: calendar.Clock{Hour: hour}}, nil
+	}}
+}
+
+func TestARehearsalIsComparedWithThatOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	url, dir := pgtest.URL(t), t.TempDir()
+	subscribers(t, url, hostOf(t, rounds(9)), 3)
+	file := func(name string) string { return filepath.Join(dir, name) }
+
+	r := runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--database-url", url, "--days", "5", "--save-users", file("users.gz"), "--save", file("before.json"),
+		"--csv", file("counts.csv"), "--capacity", "1")
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Regexp(t, `^DAY +TYPE +EVENTS\n(\d{4}-\d\d-\d\d +NIGHTLY +3\n){5}\nLANE +EVENTS .*\n\(all\) +15 .* 1 +2s, from .*\nNIGHTLY +15 `, r.out)
+	require.Regexp(t, `^3 users from .*: 15 delivered, 0 failed, 0 cancelled\n$`, r.errs)
+	info, err := os.Stat(file("users.gz"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "only the owner may read the users")
+	table, err := os.ReadFile(file("counts.csv"))
+	require.NoError(t, err)
+	require.Regexp(t, `^date,type,zone,channel,lane,events\n\d{4}-\d\d-\d\d,NIGHTLY,Asia/Tokyo,webhook,NIGHTLY,3\n`, string(table))
+
+	// Without a database.
+	again := func(hour int, args ...string) result {
+		return runAs(t.Context(), hostOf(t, rounds(hour)), append([]string{"rehearse", "--days", "5", "--users", file("users.gz"), "--compare", file("before.json")}, args...)...)
+	}
+	require.Contains(t, again(9).out, "\nthe same events at the same times\n")
+	require.Regexp(t, `\nNIGHTLY: 15 events were 15, and at least 0 are on another day\n(\S+ NIGHTLY: 3 -> 3 \(\+0\)\n){4}$`, again(10).out, "the pending events stay")
+	var report rehearsalReport
+	r = again(10, "--roll-out", "--json")
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.NoError(t, json.Unmarshal([]byte(r.out), &report))
+	require.NotEmpty(t, report.Difference.Days)
+	require.Equal(t, 5*24*time.Hour, report.Until.Sub(report.From))
+
+	r = runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--database-url", url, "--save-users", file("users.gz"))
+	require.Equal(t, exitFailed, r.code, "no file is written over")
+	r = runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--days", "6", "--users", file("users.gz"), "--compare", file("before.json"))
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "not of the same copy")
+	r = again(9, "--compare", file("counts.csv"))
+	require.Equal(t, exitFailed, r.code)
+}
+
+func TestARehearsalNeedsHandlers(t *testing.T) {
+	t.Parallel()
+	stock := func(args ...string) result {
+		return almanacAt(t, today, append([]string{"rehearse", "--database-url", "postgres://localhost/x"}, args...)...)
+	}
+	checkMisuse(t, stock(), "this command has no handlers: give --birthday or --anniversary, or use a command with your handlers")
+	checkMisuse(t, stock("--birthday", "--days", "400", "--every", "0", "--capacity", "-1"), `--days: "400" is not a number from 1 to 366`, `--every: "0" is not a number from 1 to 1000000`, "--capacity: -1 is negative")
+	checkMisuse(t, stock("--birthday", "--users", "x", "--save-users", "y"), "--users goes with neither --save-users nor --every")
+}
