@@ -118,12 +118,18 @@ type dashboard struct {
 	reader    Reader
 	numbers   *numbers
 	streams   streams
-	dryRuns   dryRuns
-	pauses    shared[[]almanac.Pause]
-	lanes     shared[[]ops.LaneLoad]
-	clock     shared[time.Time] // the reader's
-	now       func() time.Time  // of this machine; the reader's time decides what is due
-	mux       *http.ServeMux
+	results
+	pauses shared[[]almanac.Pause]
+	lanes  shared[[]ops.LaneLoad]
+	clock  shared[time.Time] // the reader's
+	now    func() time.Time  // of this machine; the reader's time decides what is due
+	mux    *http.ServeMux
+}
+
+// results are what takes long, kept for the next requests.
+type results struct {
+	dryRuns    dryRuns
+	rehearsals rehearsals
 }
 
 // hosting is what a host sets, beside who is let in.

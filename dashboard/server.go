@@ -57,6 +57,8 @@ func (d *dashboard) routes() []route {
 		{http.MethodPost, "/zones/reconcile", look(d.reconcilePage)},
 		{http.MethodGet, "/roll-out", look(d.rollOutPage)},
 		{http.MethodPost, "/roll-out", look(d.rollOutPage)},
+		{http.MethodGet, "/rehearsal", look(d.rehearsalPage)},
+		{http.MethodGet, "/rehearsal.csv", look(d.rehearsalFile)},
 		{http.MethodGet, "/zones/{name...}", look(d.zonePage)},
 		{http.MethodGet, "/when", look(d.whenPage)},
 		{http.MethodGet, "/leases", look(d.leasesPage)},

@@ -171,7 +171,7 @@ func (h *host) pages() []string {
 		"users/" + tokyo + "?zone=Nowhere&born=x",
 		"users/" + tokyo + "/opt-outs?do=out&all=true", "users/" + tokyo + "/opt-outs?do=in&type=BIRTHDAY", "users/" + tokyo + "/opt-outs?do=out&until=x",
 		"users/" + user + "/why?type=BIRTHDAY&day=2030-01-01",
-		"zones", "zones?q=york", "zones?q=nothing", "zones?doubt=1", "zones/America/New_York", "zones/UTC", "zones/reconcile",
+		"zones", "zones?q=york", "zones?q=nothing", "zones?doubt=1", "zones/America/New_York", "zones/UTC", "zones/reconcile", "rehearsal", "rehearsal?days=30",
 		"when", "when?zone=Europe/Berlin&at=2026-10-25T02:30", "when?zone=America/New_York&at=2026-03-08T02:30",
 		"when?zone=Europe/Paris&rule=monthly&on=31&at=09:00", "when?zone=Nowhere&at=x",
 		"failures", "leases", "lanes", "lanes?remove=BIRTHDAY", "pauses", "pauses?pause=BIRTHDAY", "operations", "operations?operation=cancel&zone=Asia/Tokyo",
