@@ -457,12 +457,13 @@ CREATE INDEX lane_states_newest ON :"schema".lane_states (lane, step);
 
 ALTER TABLE :"schema".lane_states REPLICA IDENTITY FULL;
 
--- When all buckets were empty because the clock had been set or another server had started, and when the server
--- had started that the last claim saw. One row.
+-- When all buckets were empty because the clock had been set or another server had started, when the server
+-- had started that the last claim saw, and what the clock showed then, to a minute. One row.
 CREATE TABLE :"schema".lane_clock (
     one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
     emptied_at timestamptz NOT NULL DEFAULT '-infinity',
-    server     timestamptz NOT NULL DEFAULT pg_postmaster_start_time()
+    server     timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
+    seen_at    timestamptz NOT NULL DEFAULT '-infinity' -- a claim has read this time; later ones may have read up to a minute more
 );
 
 INSERT INTO :"schema".lane_clock DEFAULT VALUES;
@@ -758,8 +759,9 @@ $$;
 
 -- Claims events of lanes that have limits or names, as many as the lanes have room for, and leases them as one batch: events that are due,
 -- or will be soon and were never claimed. Works in steps, because one statement for all of them would take longer to begin than to run.
---   asked (the types) · most (events) · term (of the lease) · ahead (how soon) · last_read (the clock at the last such claim of this process;
---   NULL if there was none) · elapsed (since then, by the monotonic clock of the process) · looks (the most lanes to look at)
+--   asked (the types) · most (events) · term (of the lease) · ahead (how soon) · earliest, latest (between which this process expects the
+--   clock when it sends the claim, by its monotonic clock; NULL if unknown) · known (emptied_at at the last such claim of this process; NULL if
+--   unknown) · certain (whether this process knows that the clock was set since then) · looks (the most lanes to look at)
 --   visits_from (no visit that is due before it is left; NULL if unknown)
 -- Lanes whose visit is due have their turn in the order of their visits, and so have types with limits of which an event is near. Each turn
 -- takes a share of the claim, and the lane goes to the end of the line. Up to ten lanes without limits, and with no visit for lanes in
@@ -768,26 +770,30 @@ $$;
 -- least pass of the others, or if there are none with the milliseconds since 1970, so that the passes of a lane never fall. A lane that is in
 -- another one has a turn only with that one.
 -- No lock is waited for: what another claim has locked is passed over. Locks end with the statement of the process, even if the process
--- reads nothing. If the clock is more than a second from where this process expects it, it was set. All buckets then count as empty, unless
--- another process has seen it since the last claim of this one. So they do after the server has started, because a standby may have taken
--- over without the last steps. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
+-- reads nothing. The clock was set back if it is more than a second before earliest, or before a time that another claim has read. If it is
+-- more than a second after latest, it was set forward, or the statement was on its way for long, as in the queue of a pooler. Then nothing is
+-- claimed, and is_late is true: the time of the answer tells the process which of the two is so. After the clock was set, all buckets count as
+-- empty, unless another process has seen it since the last claim of this one. So they do after the server has started, because a standby may
+-- have taken over without the last steps. Visits of lanes with due events become due, for they may be ahead of the clock. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
 -- Every second, one claim searches a type and the visits from the beginning, for events that became available late, such as a successor
 -- that is overdue when it is stored.
 -- The visits that were followed are deleted. A lane of which events are left gets a new one: when the next event is available, when there
 -- is room again, now if the claim has no room for more, or in five seconds if another transaction has locked the event.
 -- Rows of the queue that do not match their series are handled as in claim.sql.
 -- Returns how many rows of the queue were removed and how many events were claimed, whether any of them has a place, whether a lane has a
--- breaker, the clock, and the next visits_from: a fifth of a second ago, if all visits that were due were followed. Another process may add
--- one that is due earlier, so every second one claim begins without it.
+-- breaker, the clock, the next visits_from: a fifth of a second ago, if all visits that were due were followed, the next known, and is_late.
+-- Another process may add a visit that is due earlier than visits_from, so every second one claim begins without it.
 CREATE FUNCTION :"schema".claim_lanes(
     new_token uuid, owner_name text, program_name text, zone_release text, asked text[], most bigint, term interval, ahead interval,
-    last_read timestamptz, elapsed interval, looks bigint, visits_from timestamptz,
-    OUT removed bigint, OUT claimed bigint, OUT has_places boolean, OUT has_breaker boolean, OUT read_at timestamptz, OUT left_from timestamptz
+    earliest timestamptz, latest timestamptz, known timestamptz, certain boolean, looks bigint, visits_from timestamptz,
+    OUT removed bigint, OUT claimed bigint, OUT has_places boolean, OUT has_breaker boolean, OUT read_at timestamptz, OUT left_from timestamptz,
+    OUT emptied_at timestamptz, OUT is_late boolean
 ) LANGUAGE plpgsql SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     soon CONSTANT timestamptz := now() + ahead;
     visible CONSTANT timestamptz := now() + least(ahead, interval '30 seconds'); -- a writer may rely on a visit that is a minute ahead
+    mark record; -- the row of lane_clock
     emptied timestamptz;
     was_set boolean;
     open_types text[];
@@ -836,22 +842,33 @@ DECLARE
     leased_versions integer[] := '{}';
 BEGIN
     removed := 0;
+    claimed := 0;
     has_places := false;
     has_breaker := false;
     read_at := greatest(clock_timestamp(), now());
     left_from := read_at - interval '200 milliseconds';
 
     -- The clock.
-    SELECT k.emptied_at, k.server <> pg_postmaster_start_time() OR coalesce(
-        read_at - elapsed NOT BETWEEN last_read - interval '1 second' AND last_read + interval '1 second'
-        AND k.emptied_at NOT BETWEEN read_at - elapsed AND read_at, false)
-    INTO emptied, was_set
+    SELECT k.emptied_at, k.seen_at, k.server <> pg_postmaster_start_time() AS is_new, k.seen_at > clock_timestamp() + interval '1 second' AS is_ahead,
+        k.emptied_at = coalesce(known, '-infinity') AS is_known
+    INTO mark
     FROM lane_clock k;
-    IF was_set THEN
+    emptied := mark.emptied_at;
+    was_set := mark.is_ahead OR certain OR coalesce(read_at < earliest - interval '1 second', false);
+    is_late := coalesce(NOT (was_set OR mark.is_new) AND mark.is_known AND read_at > latest + interval '1 second', false);
+    IF is_late THEN
+        RETURN;
+    END IF;
+    IF mark.is_new OR mark.is_ahead OR was_set AND mark.is_known THEN
         emptied := read_at;
+    END IF;
+    IF emptied <> mark.emptied_at OR read_at > mark.seen_at + interval '1 minute' THEN
         UPDATE lane_clock k
-        SET emptied_at = read_at, server = pg_postmaster_start_time()
+        SET emptied_at = emptied, server = pg_postmaster_start_time(), seen_at = read_at
         WHERE k.ctid = ANY (ARRAY (SELECT o.ctid FROM lane_clock o FOR UPDATE SKIP LOCKED));
+    END IF;
+    emptied_at := nullif(emptied, '-infinity');
+    IF was_set OR mark.is_new THEN
         UPDATE visits v
         SET at = read_at, since = least(v.since, read_at)
         WHERE v.ctid = ANY (ARRAY (
@@ -1519,7 +1536,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".pause_failing(text, text),
     :"schema".lane_room(text, timestamptz, timestamptz, bigint),
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
-    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) FROM PUBLIC;
+    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,

@@ -103,7 +103,7 @@ BEGIN
         'FUNCTION delete_consumer(text)', 'FUNCTION visit_lane()', 'FUNCTION pause_failing(text, text)',
         'FUNCTION lane_room(text, timestamptz, timestamptz, bigint)',
         'FUNCTION step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[])',
-        'FUNCTION claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz)'] LOOP
+        'FUNCTION claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz)'] LOOP
         EXECUTE format('ALTER %s OWNER TO almanac_owner', object);
         EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader', object);
     END LOOP;
@@ -170,13 +170,13 @@ BEGIN
     GRANT SELECT, UPDATE (step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
         failures, answer_ids, answers_at, answers_fail),
         INSERT (lane, full_at, allowed, retry_at, opened_at, failures, answer_ids, answers_at, answers_fail) ON lane_states TO almanac_worker;
-    GRANT SELECT, UPDATE (emptied_at, server) ON lane_clock TO almanac_worker;
+    GRANT SELECT, UPDATE (emptied_at, server, seen_at) ON lane_clock TO almanac_worker;
     -- A trigger that acts as the owner adds visits of new events.
     GRANT SELECT, INSERT, UPDATE (at, since), DELETE ON visits TO almanac_worker;
     -- They act with the rights of the worker.
     GRANT EXECUTE ON FUNCTION lane_room(text, timestamptz, timestamptz, bigint),
         step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
-        claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz) TO almanac_worker;
+        claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.

@@ -39,7 +39,8 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 			return almanac.ClaimResult{}, err
 		}
 	}
-	if r.Limit -= len(claim.Events); r.Limit == 0 || !limits || first {
+	look := limits || s.earlier.clock.Load() == nil // the first claim from lanes of a process sees whether the clock was set before
+	if r.Limit -= len(claim.Events); r.Limit == 0 || !look || first {
 		s.earlier.limits.Store(limits && !first)
 		return claim, nil
 	}
@@ -78,7 +79,7 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 			return err
 		}
 		claim.Failing = row.failing
-		if claim.Query, limits = time.Since(began), s.wasSet(clock{row.at, began}) || row.limits; !limits {
+		if claim.Query, limits = time.Since(began), s.wasSet(clock{read: row.at, asked: began, answered: time.Now()}) || row.limits; !limits {
 			s.followed(from, began, row.at.Add(-visitsMargin))
 		}
 		if row.reached != nil {

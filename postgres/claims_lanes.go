@@ -50,29 +50,45 @@ func (s *Store) addMissingVisits(ctx context.Context) error {
 	})
 }
 
-// clock is the database's clock, as an answer had it.
+// clock is what an answer has shown of the database's clock. The time was read while the question was on its way: between
+// two times of this process's monotonic clock. So a slow answer says little about the clock, and is no step of it.
 type clock struct {
-	read  time.Time
-	asked time.Time // before that, by the monotonic clock of this process
+	read            time.Time
+	asked, answered time.Time
+	emptied         *time.Time // lane_clock's, at the last claim from lanes; nil if it is -infinity
 }
 
-// whenAnswered returns what the clock shows now, when the answer is there. The clock may have been set since it was
-// read, and another process may have seen that: so a later claim must not take that for a step that it has missed.
-func (c clock) whenAnswered() *clock {
-	took := time.Since(c.asked)
-	return &clock{c.read.Add(took), c.asked.Add(took)}
+const (
+	clockTolerance = time.Second // a clock that moved by no more was not set; claim_lanes has it, too
+	clockDrift     = 2000        // the clocks of two machines drift apart by such a part of the time at most
+)
+
+// between returns the earliest and the latest time that the database's clock can show at a later time.
+func (c clock) between(at time.Time) (earliest, latest time.Time) {
+	drift := at.Sub(c.answered) / clockDrift
+	return c.read.Add(at.Sub(c.answered) - drift), c.read.Add(at.Sub(c.asked) + drift)
 }
 
-// wasSet reports whether the database's clock is more than a second from where this process expects it. The visits of
-// lanes with names may then be ahead of the clock, so that no claim would follow them: only a claim from lanes makes
-// them due.
+// wasSetBy reports whether the database's clock was certainly set between this answer and a later one.
+func (c clock) wasSetBy(later clock) bool {
+	earliest, _ := c.between(later.asked)
+	_, latest := c.between(later.answered)
+	return later.read.Before(earliest.Add(-clockTolerance)) || later.read.After(latest.Add(clockTolerance))
+}
+
+// wasSet reports whether the database's clock was certainly set since an earlier answer. The visits of lanes with names
+// may then be ahead of the clock, so that no claim would follow them: only a claim from lanes makes them due.
 func (s *Store) wasSet(now clock) bool {
 	was := s.earlier.clock.Load()
-	if was != nil && (now.read.Sub(was.read)-now.asked.Sub(was.asked)).Abs() > time.Second {
+	switch {
+	case was == nil:
+		return false
+	case was.wasSetBy(now):
 		return true
 	}
-	if was == nil || now.asked.Sub(was.asked) > time.Minute { // the clocks of two machines drift apart
-		s.earlier.clock.CompareAndSwap(was, now.whenAnswered())
+	if now.asked.Sub(was.answered) > time.Minute { // the clocks of two machines drift apart
+		now.emptied = was.emptied
+		s.earlier.clock.CompareAndSwap(was, &now)
 	}
 	return false
 }
@@ -179,27 +195,38 @@ func claimArgs(r almanac.ClaimRequest) pgx.StrictNamedArgs {
 // claimLimited claims events of lanes with limits or names, under a token of its own. It returns a time before their admission, too.
 func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, asked time.Time, err error) {
 	r.Token = uuid.New()
+	var was *clock
 	var now clock
 	var from *time.Time
 	var left time.Time
+	wasSet := false // whether the clock certainly was set since the last claim
 	args := func(began time.Time) pgx.StrictNamedArgs {
 		asked, now.asked = began, began
 		args := claimArgs(r)
 		from = s.visitsFrom(r.Mark)
-		args["read"], args["elapsed"], args["looks"], args["from"], args["mark"] = nil, nil, min(mostLooks, r.Limit), from, r.Mark
-		if was := s.earlier.clock.Load(); was != nil {
-			args["read"], args["elapsed"] = was.read, time.Since(was.asked)
+		args["looks"], args["from"], args["mark"] = min(mostLooks, r.Limit), from, r.Mark
+		args["earliest"], args["latest"], args["known"], args["certain"] = nil, nil, nil, wasSet
+		if was = s.earlier.clock.Load(); was != nil {
+			args["earliest"], args["latest"] = was.between(began)
+			args["known"] = was.emptied
 		}
 		return args
 	}
-	events, placed, failing, others := 0, false, false, false
+	events, placed, failing, late, others := 0, false, false, false, false
 	for removed, calls := 1, 0; removed > 0 && events == 0 && calls < mostClaims && err == nil; calls++ {
 		err = s.transactOne(ctx, "claim from lanes", s.statements.ClaimLanes, args, func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&removed, &events, &placed, &failing, &now.read, &left, &others}, func() error { return nil })
+			_, err := pgx.ForEachRow(rows, []any{&removed, &events, &placed, &failing, &now.read, &left, &now.emptied, &late, &others}, func() error { return nil })
 			return err
 		})
-		if err == nil {
-			s.earlier.clock.Store(now.whenAnswered())
+		now.answered = asked.Add(time.Since(asked))
+		switch {
+		case err != nil:
+		case late: // or the clock was set forward: the next answer may take as long, and then is not late
+			if removed, wasSet = 1, was.wasSetBy(now); !wasSet {
+				s.earlier.clock.Store(&clock{now.read, now.asked, now.answered, was.emptied})
+			}
+		default:
+			s.earlier.clock.Store(&clock{now.read, now.asked, now.answered, now.emptied})
 			s.followed(from, asked, left)
 		}
 		if others || events == 0 || err != nil {

@@ -16,6 +16,21 @@ func Probing(quiet, limit time.Duration) Option {
 	return func(s *Store) { s.probing = probing{quiet, limit} }
 }
 
+// Clock is what an answer has shown of the database's clock, which it read between two times of this process.
+func Clock(read, asked, answered time.Time) clock {
+	return clock{read: read, asked: asked, answered: answered}
+}
+
+// WasSetBy reports whether the database's clock was certainly set between two answers.
+func (c clock) WasSetBy(later clock) bool { return c.wasSetBy(later) }
+
+// SetClock makes the store take the database's clock for one that was set since its last claim.
+func (s *Store) SetClock(by time.Duration) {
+	was := *s.earlier.clock.Load()
+	was.read = was.read.Add(-by)
+	s.earlier.clock.Store(&was)
+}
+
 // Catalog returns what the schema is made of, as the embedded catalog has it.
 func (s *Store) Catalog(ctx context.Context) (string, error) {
 	c, err := s.catalog(ctx, s.db)

@@ -58,7 +58,7 @@ type earlier struct {
 	only       atomic.Pointer[onlyLanes] // at the last claim that looked for other events; nil if there were some then, or are now
 	claims     atomic.Int64              // how many claims there were while that was so
 	backlog    atomic.Pointer[backlog]   // after a claim that took as many events as it could; nil after another one
-	clock      atomic.Pointer[clock]     // at the last claim from lanes, or a later one within a minute; nil before the first
+	clock      atomic.Pointer[clock]     // at the last claim from lanes, or a later one; nil before the first
 	visits     atomic.Pointer[visits]    // at the last such claim
 	limited    atomic.Pointer[error]     // the error of the last claim from lanes with limits, if the next claim is to return it
 }

@@ -1,9 +1,9 @@
 -- Claim events of lanes that have limits or names, and lease them as one batch: see the function claim_lanes in schema.sql.
 --   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit bigint · @lease interval
---   @ahead interval · @read timestamptz, @elapsed interval (NULL if there was no such claim) · @looks bigint · @from timestamptz (NULL if unknown)
---   @mark timestamptz (as in claim.sql)
+--   @ahead interval · @earliest, @latest, @known timestamptz (NULL if unknown) · @certain boolean · @looks bigint · @from timestamptz (NULL if
+--   unknown) · @mark timestamptz (as in claim.sql)
 -- Also returns whether events are due that claim.sql may claim.
-SELECT c.removed, c.claimed, c.has_places, c.has_breaker, c.read_at, c.left_from, EXISTS (
+SELECT c.removed, c.claimed, c.has_places, c.has_breaker, c.read_at, c.left_from, c.emptied_at, c.is_late, EXISTS (
         SELECT
         FROM pg_catalog.unnest(@types::text[]) AS t (name)
         LEFT JOIN :"schema".lanes l ON l.name = t.name
@@ -16,4 +16,4 @@ SELECT c.removed, c.claimed, c.has_places, c.has_breaker, c.read_at, c.left_from
         ) q
         WHERE NOT (:paused OR :limited)
     )
-FROM :"schema".claim_lanes(@token, @owner, @program, @zone_data, @types, @limit, @lease, @ahead, @read, @elapsed, @looks, @from) c
+FROM :"schema".claim_lanes(@token, @owner, @program, @zone_data, @types, @limit, @lease, @ahead, @earliest, @latest, @known, @certain, @looks, @from) c

@@ -18,6 +18,6 @@ DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".qu
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".write_audit(),
     :"schema".write_outbox(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text),
     :"schema".visit_lane(), :"schema".pause_failing(text, text),
-    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, interval, bigint, timestamptz),
+    :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz),
     :"schema".step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
     :"schema".lane_room(text, timestamptz, timestamptz, bigint);

@@ -1,0 +1,134 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// An answer says that the clock was between two times. So only a clock that is outside of what both answers allow was set.
+func TestALateAnswerIsNoStepOfTheClock(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	shows := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+	for name, tt := range map[string]struct {
+		was, is [3]float64 // what the clock shows, when it was asked for, when the answer was there
+		set     bool
+	}{
+		"on time":                           {[3]float64{0, 0, 0}, [3]float64{10, 10, 10}, false},
+		"late":                              {[3]float64{0, 0, 0}, [3]float64{13, 10, 13}, false},
+		"read at once, and the answer late": {[3]float64{0, 0, 0}, [3]float64{10, 10, 13}, false},
+		"the first answer late":             {[3]float64{3, 0, 3}, [3]float64{10, 10, 10}, false},
+		"read at once, and the first late":  {[3]float64{0, 0, 3}, [3]float64{10, 10, 10}, false},
+		"adjusted":                          {[3]float64{0, 0, 0}, [3]float64{10.9, 10, 10}, false},
+		"set forward":                       {[3]float64{0, 0, 0}, [3]float64{11.1, 10, 10}, true},
+		"set back":                          {[3]float64{0, 0, 0}, [3]float64{8.9, 10, 10}, true},
+		"set forward, and late":             {[3]float64{0, 0, 0}, [3]float64{16, 10, 13}, true},
+		"set back, and late":                {[3]float64{0, 0, 0}, [3]float64{8, 10, 13}, true},
+		"two machines that drift apart":     {[3]float64{0, 0, 0}, [3]float64{86_430, 86_400, 86_400}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			was := postgres.Clock(shows(tt.was[0]), at(tt.was[1]), at(tt.was[2]))
+			is := postgres.Clock(shows(tt.is[0]), at(tt.is[1]), at(tt.is[2]))
+			require.Equal(t, tt.set, was.WasSetBy(is))
+		})
+	}
+}
+
+// delayed is a connection whose next claims from lanes seem to have been on their way for a time before the server got them.
+type delayed struct {
+	*pgxpool.Conn
+	by time.Duration
+}
+
+func (d *delayed) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	for _, q := range b.QueuedQueries {
+		if len(q.Arguments) == 0 {
+			continue
+		}
+		args, _ := q.Arguments[0].(pgx.StrictNamedArgs)
+		for _, name := range []string{"earliest", "latest"} {
+			if at, known := args[name].(time.Time); known {
+				args[name] = at.Add(-d.by)
+			}
+		}
+	}
+	d.by = 0
+	return d.Conn.SendBatch(ctx, b)
+}
+
+// A claim that reaches the server late, as from the queue of a pooler, takes tokens as any other. After a step of the clock,
+// forward or back, there are none.
+func TestALateClaimKeepsTheTokensOfALane(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	owe(t, pool, 200)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	late := &delayed{Conn: conn}
+	store := mustStore(t, late)
+	require.NoError(t, store.PutLane(t.Context(), almanac.Lane{Name: almanac.TypeBirthday, Rate: 1, Burst: 40}))
+	fill := func() {
+		_, err := pool.Exec(t.Context(), "UPDATE almanac.lane_states SET at = clock_timestamp(), full_at = clock_timestamp()")
+		require.NoError(t, err)
+	}
+	claimed := func() int {
+		claim, err := store.Claim(t.Context(), birthdaysUpTo(10))
+		require.NoError(t, err)
+		return len(claim.Events)
+	}
+	fill()
+	require.Equal(t, 10, claimed())
+	for _, by := range []time.Duration{3 * time.Second, 4500 * time.Millisecond} {
+		late.by = by
+		require.Equal(t, 10, claimed(), "after %v", by)
+	}
+	for _, step := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second, -3 * time.Second} {
+		fill()
+		require.Equal(t, 10, claimed())
+		store.SetClock(step)
+		require.Zero(t, claimed(), "the clock was set by %v", step)
+	}
+}
+
+// setBack moves what is stored of lanes as if the clock had been set back by an hour since.
+const setBack = `
+	UPDATE almanac.visits SET at = at + interval '1 hour';
+	UPDATE almanac.lane_states SET at = at + interval '1 hour', full_at = full_at + interval '1 hour';
+	UPDATE almanac.lane_clock SET seen_at = seen_at + interval '1 hour'`
+
+// A process that starts after the clock was set back finds that out by what earlier processes have read.
+func TestANewProcessSeesThatTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	const events = 60
+	pool := pgtest.Pool(t)
+	owe(t, pool, events)
+	_, err := pool.Exec(t.Context(), inTwoLanes)
+	require.NoError(t, err)
+	old := mustStore(t, pool)
+	require.NoError(t, old.PutLane(t.Context(), almanac.Lane{Name: "crm", Rate: 50, Burst: 10}))
+	claimed := func(store *postgres.Store) int {
+		r := birthdaysUpTo(2)
+		r.Mark = time.Now().AddDate(-30, 0, 0)
+		claim, err := store.Claim(t.Context(), r)
+		require.NoError(t, err)
+		return len(claim.Events)
+	}
+	require.Eventually(t, func() bool { return claimed(old) > 0 }, 10*time.Second, 10*time.Millisecond)
+	_, err = pool.Exec(t.Context(), setBack)
+	require.NoError(t, err)
+	fresh, n := mustStore(t, pool), 0
+	require.Eventually(t, func() bool { n += claimed(fresh); return n > 10 }, 10*time.Second, 10*time.Millisecond, "%d were claimed", n)
+}
