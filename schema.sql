@@ -681,8 +681,9 @@ BEGIN
         places := least(l.places, s.allowed);
         of_day := CASE WHEN s.day BETWEEN today AND today + 1 THEN s.of_day ELSE 0 END; -- a clock may be set
         refill := coalesce(burst / rate, 0) * interval '1 second';
-        -- Another claim that began later may have come first. Only a state of the future shows that the clock was set back.
-        stepped_at := CASE WHEN s.at <= clock_timestamp() THEN greatest(s.at, read_at) ELSE read_at END;
+        -- Another claim that began later may have come first. Only a state of the future shows that the clock was set back. If it was adjusted
+        -- by less than a second, the state stays: it has no more tokens for that, and the clock is soon there again.
+        stepped_at := CASE WHEN s.at <= clock_timestamp() + interval '1 second' THEN greatest(s.at, read_at) ELSE read_at END;
         full_at := CASE WHEN s.at > stepped_at THEN read_at + refill
             ELSE greatest(s.full_at, CASE WHEN emptied >= s.at THEN emptied + refill END) END;
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.event_id), '{}'), coalesce(array_agg(h.version), '{}')

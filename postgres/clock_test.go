@@ -132,3 +132,28 @@ func TestANewProcessSeesThatTheClockWasSetBack(t *testing.T) {
 	fresh, n := mustStore(t, pool), 0
 	require.Eventually(t, func() bool { n += claimed(fresh); return n > 10 }, 10*time.Second, 10*time.Millisecond, "%d were claimed", n)
 }
+
+// A clock that is adjusted by milliseconds leaves the tokens of a lane. A state that is further ahead is that of a clock that was set back.
+func TestAnAdjustedClockKeepsTheTokensOfALane(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		by   string
+		kept bool
+	}{"by 20 ms": {"20 milliseconds", true}, "by 700 ms": {"700 milliseconds", true}, "by a minute": {"1 minute", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			owe(t, pool, 100)
+			store := mustStore(t, pool)
+			require.NoError(t, store.PutLane(t.Context(), almanac.Lane{Name: almanac.TypeBirthday, Rate: 1, Burst: 60}))
+			_, err := pool.Exec(t.Context(), "UPDATE almanac.lane_states SET at = clock_timestamp() + $1::interval, full_at = clock_timestamp() + $1::interval", tt.by)
+			require.NoError(t, err)
+			claim, err := store.Claim(t.Context(), birthdaysUpTo(20))
+			require.NoError(t, err)
+			require.Equal(t, tt.kept, len(claim.Events) == 20, "%d were claimed", len(claim.Events))
+			var tokens float64
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT 60 - extract(epoch FROM full_at - clock_timestamp()) FROM almanac.lane_states").Scan(&tokens))
+			require.Equal(t, tt.kept, tokens > 30, "%v are left", tokens)
+		})
+	}
+}
