@@ -114,7 +114,7 @@ func (b Breaker) opensAfter(a Answer, now time.Time) bool {
 	}
 	lately, failed := 0, 0
 	for _, one := range b.Answers {
-		if now.Sub(one.ClaimedAt) < answersWithin {
+		if now.Sub(one.ClaimedAt).Abs() < answersWithin { // or the clock was set back
 			lately++
 			if one.Failed {
 				failed++
@@ -186,7 +186,7 @@ func (b Breaker) trimmed(now time.Time) Breaker {
 	if b.Allowed > 0 {
 		return b
 	}
-	for len(b.Answers) >= failuresInRow && now.Sub(b.Answers[0].ClaimedAt) >= answersWithin {
+	for len(b.Answers) >= failuresInRow && now.Sub(b.Answers[0].ClaimedAt).Abs() >= answersWithin {
 		b.Answers = b.Answers[1:]
 	}
 	if !slices.ContainsFunc(b.Answers, func(one Answer) bool { return one.Failed }) {

@@ -775,7 +775,8 @@ $$;
 -- more than a second after latest, it was set forward, or the statement was on its way for long, as in the queue of a pooler. Then nothing is
 -- claimed, and is_late is true: the time of the answer tells the process which of the two is so. After the clock was set, all buckets count as
 -- empty, unless another process has seen it since the last claim of this one. So they do after the server has started, because a standby may
--- have taken over without the last steps. Visits of lanes with due events become due, for they may be ahead of the clock. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
+-- have taken over without the last steps. Visits of lanes with due events become due, for they may be ahead of the clock. Breakers count from
+-- now on, and admit what they allow at once: how long they have waited is unknown. When they opened moves with the clock. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
 -- Every second, one claim searches a type and the visits from the beginning, for events that became available late, such as a successor
 -- that is overdue when it is stored.
 -- The visits that were followed are deleted. A lane of which events are left gets a new one: when the next event is available, when there
@@ -869,6 +870,14 @@ BEGIN
         WHERE k.ctid = ANY (ARRAY (SELECT o.ctid FROM lane_clock o FOR UPDATE SKIP LOCKED));
     END IF;
     emptied_at := nullif(emptied, '-infinity');
+    IF was_set AND emptied = read_at THEN
+        UPDATE lane_states s
+        SET step = s.step + 1, retry_at = read_at, opened_at = least(read_at, s.opened_at + CASE
+            WHEN read_at < earliest - interval '1 second' THEN read_at - earliest
+            WHEN read_at > latest + interval '1 second' THEN read_at - latest
+            WHEN mark.is_ahead THEN read_at - mark.seen_at ELSE interval '0' END)
+        WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM lane_states o WHERE o.allowed IS NOT NULL FOR UPDATE SKIP LOCKED));
+    END IF;
     IF was_set OR mark.is_new THEN
         UPDATE visits v
         SET at = read_at, since = least(v.since, read_at)

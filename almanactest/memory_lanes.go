@@ -32,6 +32,7 @@ type lanes struct {
 	passes   map[string]float64         // how much of their room lanes have had, divided by their weights
 	claims   int                        // beside lanes with limits
 	first    int                        // which of the types of a claim begins
+	seen     time.Time                  // what the clock showed at the last claim
 }
 
 // tokens returns how long n tokens take.
@@ -182,8 +183,20 @@ type turn struct {
 	rank int // among the events of lanes in one lane
 }
 
-// clockSetBack makes each bucket full no later than if it were emptied now, with the longest look-ahead.
+// clockSetBack makes each bucket full no later than if it were emptied now, with the longest look-ahead. If the clock was
+// set back since the last claim, breakers count from now on, and admit what they allow at once.
 func (s *state) clockSetBack(now time.Time, longest time.Duration) {
+	if back := s.seen.Sub(now); back > time.Second {
+		for name, b := range s.breakers {
+			if b.Allowed > 0 {
+				if b.RetryAt, b.OpenedAt = now, b.OpenedAt.Add(-back); b.OpenedAt.After(now) {
+					b.OpenedAt = now
+				}
+				set(&s.undo, s.breakers, name, b)
+			}
+		}
+	}
+	s.seen = now
 	for name, l := range s.limits {
 		if empty := now.Add(longest + l.tokens(float64(l.Burst))); l.full.After(empty) {
 			l.full = empty

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -155,5 +156,46 @@ func TestAnAdjustedClockKeepsTheTokensOfALane(t *testing.T) {
 			require.NoError(t, pool.QueryRow(t.Context(), "SELECT 60 - extract(epoch FROM full_at - clock_timestamp()) FROM almanac.lane_states").Scan(&tokens))
 			require.Equal(t, tt.kept, tokens > 30, "%v are left", tokens)
 		})
+	}
+}
+
+// After a step of the clock, a breaker is open for as long as before. It tries again at once, with as many events as it allows.
+func TestABreakerNeitherStallsNorFloodsWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
+		for _, allowed := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, and %d are allowed", name, allowed), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.Pool(t)
+				owe(t, pool, 100)
+				store := mustStore(t, pool)
+				claimed := func() int {
+					claim, err := store.Claim(t.Context(), birthdaysUpTo(20))
+					require.NoError(t, err)
+					return len(claim.Events)
+				}
+				report := func(change func(b almanac.Breaker, now time.Time) almanac.Breaker) {
+					_, err := store.Report(t.Context(), almanac.TypeBirthday, change)
+					require.NoError(t, err)
+				}
+				report(func(_ almanac.Breaker, now time.Time) almanac.Breaker {
+					return almanac.Breaker{Allowed: allowed, RetryAt: now.Add(10 * time.Second), OpenedAt: now.Add(-20 * time.Minute)}
+				})
+				require.Zero(t, claimed())
+				report(func(b almanac.Breaker, _ time.Time) almanac.Breaker { // as it was by the clock before
+					b.RetryAt, b.OpenedAt = b.RetryAt.Add(-step), b.OpenedAt.Add(-step)
+					return b
+				})
+				store.SetClock(step)
+				require.Equal(t, allowed, claimed())
+				report(func(b almanac.Breaker, now time.Time) almanac.Breaker {
+					require.Equal(t, allowed, b.Allowed)
+					require.WithinDuration(t, now, b.RetryAt, 5*time.Second)
+					require.WithinDuration(t, now.Add(-20*time.Minute), b.OpenedAt, 5*time.Second)
+					return b
+				})
+				require.Zero(t, claimed())
+			})
+		}
 	}
 }
