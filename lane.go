@@ -30,7 +30,7 @@ type Lane struct {
 	// all places: some hundreds cost little.
 	Places int
 	// Daily is how many events may be claimed on one day, by UTC: 1 to 1,000,000,000. Zero means no limit. The
-	// others wait for the next day.
+	// others wait for the next day. A clock that was set back by up to a day adds no quota.
 	Daily int
 	// Weight is the share of this lane in the lane that contains it: 1 to 1,000. While both have
 	// due events, a lane with weight 2 starts twice as many events as one with weight 1. Zero means

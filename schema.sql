@@ -423,8 +423,9 @@ CREATE TABLE :"schema".lane_states (
     step          bigint      NOT NULL DEFAULT 1,
     at            timestamptz NOT NULL DEFAULT clock_timestamp(), -- of this step
     full_at       timestamptz NOT NULL, -- when all tokens of the rate are there again; unused without a rate
-    day           date, -- of the last claim, by UTC
+    day           date, -- of the last claim, by UTC; the day after it if the clock was set back since
     of_day        integer     NOT NULL DEFAULT 0, -- how many events have started on it
+    of_eve        integer     NOT NULL DEFAULT 0, -- and on the day before
     -- How many events have started in five minutes, at the last claim: first in those that were the slot-th since 1970, then in the eleven
     -- before them.
     slot          integer     NOT NULL DEFAULT 0,
@@ -679,7 +680,7 @@ BEGIN
         rate := l.rate;
         burst := l.burst;
         places := least(l.places, s.allowed);
-        of_day := CASE WHEN s.day BETWEEN today AND today + 1 THEN s.of_day ELSE 0 END; -- a clock may be set
+        of_day := CASE s.day WHEN today THEN s.of_day WHEN today + 1 THEN s.of_eve ELSE 0 END; -- a clock may be set
         refill := coalesce(burst / rate, 0) * interval '1 second';
         -- Another claim that began later may have come first. Only a state of the future shows that the clock was set back. If it was adjusted
         -- by less than a second, the state stays: it has no more tokens for that, and the clock is soon there again.
@@ -719,6 +720,7 @@ CREATE FUNCTION :"schema".step_lane(
 DECLARE
     l record;
     taken CONSTANT integer := cardinality(new_ids);
+    today CONSTANT date := timezone('UTC', read_at)::date;
     slot_now CONSTANT integer := floor(date_part('epoch', read_at) / 300)::integer;
     filled timestamptz;
 BEGIN
@@ -739,7 +741,9 @@ BEGIN
     IF taken > 0 OR began = read_at OR (SELECT s.at > l.stepped_at FROM lane_states s WHERE s.ctid = l.place) THEN
         has_places := l.places IS NOT NULL;
         UPDATE lane_states s
-        SET step = s.step + 1, at = l.stepped_at, day = timezone('UTC', read_at)::date, of_day = l.of_day + taken, full_at = filled,
+        SET step = s.step + 1, at = l.stepped_at, full_at = filled, day = CASE s.day WHEN today + 1 THEN s.day ELSE today END,
+            of_day = CASE s.day WHEN today + 1 THEN s.of_day ELSE l.of_day + taken END,
+            of_eve = CASE s.day WHEN today + 1 THEN l.of_day + taken WHEN today THEN s.of_eve WHEN today - 1 THEN s.of_day ELSE 0 END,
             slot = slot_now, started = (
                 SELECT ARRAY[coalesce(h.n[1], 0) + taken] || h.n[2:12]
                 FROM (SELECT (array_fill(0, ARRAY[passed.slots]) || s.started)[1:12] AS n

@@ -65,3 +65,18 @@ func TestABreakerDoesNotStallWhenTheClockIsSetBack(t *testing.T) {
 		t.Errorf("open for %v, and tried again %v ago; want 20m0s and 0s", opened, retry)
 	}
 }
+
+// Each of two days has a count of its own. So a clock that is set back over midnight, and forward again, adds no quota to
+// either day.
+func TestADayHasOneQuotaWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	c := clockedRepository(t, 40)
+	if err := c.PutLane(t.Context(), almanac.Lane{Name: almanac.TypeBirthday, Daily: 3}); err != nil {
+		t.Fatal(err)
+	}
+	c.claims(0, 3)
+	c.claims(2*time.Hour, 3)
+	c.claims(-2*time.Hour, 0)
+	c.claims(2*time.Hour, 0)
+	c.claims(24*time.Hour, 3)
+}

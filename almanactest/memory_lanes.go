@@ -18,8 +18,9 @@ import (
 type lane struct {
 	almanac.Lane
 	full time.Time // when all tokens of the rate are there again
-	day  time.Time // of the last claim, by UTC
+	day  time.Time // of the last claim, by UTC; the day after it if the clock was set back since
 	used int       // how many events have started on it
+	eve  int       // and on the day before
 	slot int64     // the five minutes of the last claim, counted from 1970
 	hour [12]int   // how many events have started in them, and in those before
 }
@@ -93,12 +94,31 @@ func (s *state) room(name string, now time.Time) int {
 // dayOf is the beginning of a day by UTC.
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
+const oneDay = 24 * time.Hour
+
 // today returns how many events have started on the day.
 func (l lane) today(now time.Time) int {
-	if ahead := l.day.Sub(dayOf(now)); ahead < 0 || ahead > 24*time.Hour { // the clock was set
-		return 0
+	switch l.day.Sub(dayOf(now)) {
+	case 0:
+		return l.used
+	case oneDay:
+		return l.eve
 	}
-	return l.used
+	return 0
+}
+
+// start counts events that start on a day.
+func (l *lane) start(n int, now time.Time) {
+	switch today := dayOf(now); l.day.Sub(today) {
+	case 0:
+		l.used += n
+	case oneDay: // the clock was set back
+		l.eve += n
+	case -oneDay:
+		l.day, l.eve, l.used = today, l.used, n
+	default:
+		l.day, l.eve, l.used = today, 0, n
+	}
 }
 
 // lastHour returns how many events have started in each five minutes, the present ones first.
@@ -278,8 +298,7 @@ func (s *state) take(name string, events []almanac.Event, now time.Time) {
 		}
 	}
 	l.full = full.Add(l.tokens(float64(len(events))))
-	l.used = l.today(now) + len(events)
-	l.day = dayOf(now)
+	l.start(len(events), now)
 	l.slot, l.hour = l.lastHour(now)
 	l.hour[0] += len(events)
 	set(&s.undo, s.limits, name, l)

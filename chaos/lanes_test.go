@@ -203,3 +203,34 @@ func TestALaneGoesOnWhenTheClockIsSetBackInAClaim(t *testing.T) {
 		require.Greater(t, total, 20, "at five a second, in ten seconds")
 	})
 }
+
+// The clock is set back over midnight, and forward again. No day gets a second quota, and each gets its own.
+func TestADayHasOneQuotaWhenTheClockIsSet(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		now := time.Now()
+		midnight := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
+		r := timed(t, seed, chaos.Clock{Ahead: midnight - time.Hour})
+		plan := chaos.Plan{Start: r.From(-48 * time.Hour), Interval: 96 * 3600, Count: 2}
+		backdate(r, plan, r.CreateUsers(80, plan))
+		limits := almanac.Lane{Name: chaos.TickType, Daily: 7}
+		require.NoError(t, r.Store().PutLane(t.Context(), limits))
+		stores := []*postgres.Store{r.Store(), r.Store()}
+		started := make(map[string]int)
+		for i, ahead := range []time.Duration{-time.Hour, time.Hour, -30 * time.Minute, 2 * time.Hour} {
+			r.SetClock(midnight + ahead)
+			for range 20 {
+				for _, store := range stores {
+					claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{chaos.TickType}, Limit: 1 + i, Lease: time.Minute})
+					require.NoError(t, err)
+					for _, e := range claim.Events {
+						started[e.UpdatedAt.UTC().Format(time.DateOnly)]++
+					}
+				}
+			}
+			require.Len(t, started, min(i+1, 2))
+			for day, n := range started {
+				require.Equal(t, limits.Daily, n, "on %s, %d", day, i)
+			}
+		}
+	})
+}

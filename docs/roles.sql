@@ -167,7 +167,7 @@ BEGIN
     -- same value.
     GRANT SELECT ON lanes TO almanac_worker;
     GRANT EXECUTE ON FUNCTION pause_failing(text, text) TO almanac_worker;
-    GRANT SELECT, UPDATE (step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
+    GRANT SELECT, UPDATE (step, at, full_at, day, of_day, of_eve, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
         failures, answer_ids, answers_at, answers_fail),
         INSERT (lane, full_at, allowed, retry_at, opened_at, failures, answer_ids, answers_at, answers_fail) ON lane_states TO almanac_worker;
     GRANT SELECT, UPDATE (emptied_at, server, seen_at) ON lane_clock TO almanac_worker;
@@ -226,7 +226,7 @@ BEGIN
         TO almanac_reader;
     -- The authors of pauses and of answers about releases are the only principals that a reader sees: a viewer must know whom to ask.
     GRANT SELECT (name, rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes TO almanac_reader;
-    GRANT SELECT (lane, step, at, full_at, day, of_day, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
+    GRANT SELECT (lane, step, at, full_at, day, of_day, of_eve, slot, started, held_series, held_ids, held_versions, since, searched_at, allowed, retry_at, opened_at,
         failures) ON lane_states TO almanac_reader;
     GRANT SELECT (scope, event_type, pass, at) ON visits TO almanac_reader;
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;

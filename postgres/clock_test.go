@@ -199,3 +199,41 @@ func TestABreakerNeitherStallsNorFloodsWhenTheClockIsSet(t *testing.T) {
 		}
 	}
 }
+
+// Each of two days has a count of its own. So a clock that is set back over midnight, and forward again, adds no quota to
+// either day.
+func TestADayHasOneQuotaWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	owe(t, pool, 100)
+	store := mustStore(t, pool)
+	require.NoError(t, store.PutLane(t.Context(), almanac.Lane{Name: almanac.TypeBirthday, Daily: 10}))
+	claims := func(want int, says string) {
+		t.Helper()
+		claim, err := store.Claim(t.Context(), birthdaysUpTo(20))
+		require.NoError(t, err)
+		require.Len(t, claim.Events, want, says)
+		loads, err := store.LaneLoads(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 10, loads[0].Today, says)
+		wait, known, err := store.Until(t.Context(), []string{almanac.TypeBirthday}, time.Time{})
+		require.NoError(t, err)
+		require.True(t, known && wait > 0, says)
+	}
+	moved := func(days int) { // what is stored, as if the clock had been set the other way
+		t.Helper()
+		_, err := pool.Exec(t.Context(), "UPDATE almanac.lane_states SET day = day - $1::integer", days)
+		require.NoError(t, err)
+	}
+	_, err := pool.Exec(t.Context(), "UPDATE almanac.lane_states SET day = timezone('UTC', now())::date, of_day = 7")
+	require.NoError(t, err)
+	claims(3, "on the day")
+	moved(1)
+	claims(10, "on the next day")
+	moved(-1)
+	claims(0, "on the day again")
+	moved(1)
+	claims(0, "on the next day again")
+	moved(1)
+	claims(10, "two days later")
+}

@@ -283,7 +283,7 @@ func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 		"keys.holders":        "hold_keys.sql bounds it", "unplanned.failures": "stallArgs bounds it",
 		"queue.series_id": copied, "queue.retry_count": copied, "unplanned.series_id": copied,
 		"lanes.burst": "a check bounds it", "lanes.places": "a check bounds it", "lanes.daily": "a check bounds it", "lanes.weight": "a check bounds it", "lane_states.step": "a bigint that rises by one a claim",
-		"lane_states.allowed": "doubled below 64 only", "lane_states.failures": "a check bounds it", "lane_states.of_day": "as many as start in a day", "lane_states.slot": "computed from the time",
+		"lane_states.allowed": "doubled below 64 only", "lane_states.failures": "a check bounds it", "lane_states.of_day": "as many as start in a day", "lane_states.of_eve": "as many as start in a day", "lane_states.slot": "computed from the time",
 		"due_changes.quarter": copied, "due_counts.quarter": copied,
 		"due_changes.n": "its sum is a bigint", "due_counts.n": "a bigint that only workers write",
 		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied, "calendars.since": "a check bounds it",

@@ -64,10 +64,10 @@ const leaseHolds = `EXISTS (
 const (
 	paused  = `(l.paused_since IS NOT NULL AND coalesce(l.paused_until > now(), true))`
 	limited = `(l.rate IS NOT NULL OR l.places IS NOT NULL OR l.daily IS NOT NULL)`
-	// Clocks may be set: a day that is more than one ahead is not that of the last claim.
+	// Clocks may be set back: the day may be tomorrow. Two days have counts of their own.
 	today    = `pg_catalog.timezone('UTC'::text, clock.read)::date`
 	tomorrow = `pg_catalog.timezone('UTC'::text, pg_catalog.date_trunc('day'::text, pg_catalog.timezone('UTC'::text, clock.read)) + interval '1 day')`
-	ofToday  = `CASE WHEN s.day BETWEEN ` + today + ` AND ` + today + ` + 1 THEN s.of_day ELSE 0 END`
+	ofToday  = `CASE s.day WHEN ` + today + ` THEN s.of_day WHEN ` + today + ` + 1 THEN s.of_eve ELSE 0 END`
 )
 
 // since is where a search for the events of lane l begins, which may have no row: at the mark, or from the beginning

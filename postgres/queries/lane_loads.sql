@@ -85,7 +85,7 @@ FROM lane l
 CROSS JOIN (SELECT clock_timestamp() AS read) clock
 LEFT JOIN waiting w ON w.name = l.name
 LEFT JOIN LATERAL (
-    SELECT n.full_at, n.day, n.of_day, n.held_series, n.held_ids, n.held_versions, n.allowed, n.retry_at, n.opened_at, n.failures, n.started,
+    SELECT n.full_at, n.day, n.of_day, n.of_eve, n.held_series, n.held_ids, n.held_versions, n.allowed, n.retry_at, n.opened_at, n.failures, n.started,
         CASE WHEN past.slots BETWEEN 0 AND 11 THEN past.slots ELSE 12 END AS passed
     FROM :"schema".lane_states n
     CROSS JOIN LATERAL (SELECT floor(pg_catalog.date_part('epoch'::text, clock.read) / 300::float8)::integer - n.slot AS slots) past

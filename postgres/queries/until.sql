@@ -28,7 +28,7 @@ LEFT JOIN LATERAL (
                 ) x
             ) THEN clock.read + interval '500 milliseconds' END
         ) AS ready_at
-    FROM (SELECT n.full_at, n.held_series, n.held_ids, n.held_versions, n.since, n.searched_at, n.allowed, n.retry_at, n.day, n.of_day FROM :"schema".lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1) s
+    FROM (SELECT n.full_at, n.held_series, n.held_ids, n.held_versions, n.since, n.searched_at, n.allowed, n.retry_at, n.day, n.of_day, n.of_eve FROM :"schema".lane_states n WHERE n.lane = t.name ORDER BY n.step DESC LIMIT 1) s
     WHERE :limited OR s.allowed IS NOT NULL
 ) lane ON true
 CROSS JOIN LATERAL (
