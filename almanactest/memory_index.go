@@ -3,6 +3,7 @@ package almanactest
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -80,13 +81,22 @@ func (s *state) forget(id uuid.UUID) {
 }
 
 func (x *index) enter(id uuid.UUID) {
-	i, _ := slices.BinarySearchFunc(x.order, id, compareIDs)
+	i, found := slices.BinarySearchFunc(x.order, id, compareIDs)
+	mustAgree(!found, id)
 	x.order = slices.Insert(x.order, i, id)
 }
 
 func (x *index) leave(id uuid.UUID) {
-	i, _ := slices.BinarySearchFunc(x.order, id, compareIDs)
+	i, found := slices.BinarySearchFunc(x.order, id, compareIDs)
+	mustAgree(found, id)
 	x.order = slices.Delete(x.order, i, i+1)
+}
+
+// mustAgree panics unless the index agrees with the stored events. Otherwise it would lose another event.
+func mustAgree(agrees bool, id uuid.UUID) {
+	if !agrees {
+		panic(fmt.Sprintf("almanactest: the index of the repository is wrong about event %s", id))
+	}
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
@@ -99,6 +109,7 @@ func (x *index) count(e almanac.Event, n int) {
 	}
 	tally(x.open, seriesOf(e), n)
 	if e.Status == almanac.Processing {
+		mustAgree(x.busy[e.ID] == (n < 0), e.ID)
 		if delete(x.busy, e.ID); n > 0 {
 			x.busy[e.ID] = true
 		}
@@ -106,7 +117,9 @@ func (x *index) count(e almanac.Event, n int) {
 	}
 	in, at := queue{e.Type, e.Lane}, position{e.AvailableAt, e.ID}
 	places := x.queues[in]
-	switch i, _ := slices.BinarySearchFunc(places, at, position.compare); {
+	i, found := slices.BinarySearchFunc(places, at, position.compare)
+	mustAgree(found == (n < 0), e.ID)
+	switch {
 	case n > 0:
 		x.queues[in] = slices.Insert(places, i, at)
 	case len(places) == 1:
@@ -119,8 +132,11 @@ func (x *index) count(e almanac.Event, n int) {
 }
 
 func tally[K comparable](counts map[K]int, key K, n int) {
-	if counts[key] += n; counts[key] == 0 {
+	switch counts[key] += n; {
+	case counts[key] == 0:
 		delete(counts, key)
+	case counts[key] < 0:
+		panic(fmt.Sprintf("almanactest: the index of the repository counts %d of %v", counts[key], key))
 	}
 }
 

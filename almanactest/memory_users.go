@@ -365,7 +365,8 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options alman
 			r.remove(id)
 			return nil
 		}
-		r.users[id], d.Hidden = user{u.User, true}, len(d.InFlight) > 0
+		d.Hidden = len(d.InFlight) > 0
+		set(&r.undo, r.users, id, user{u.User, true})
 		set(&r.undo, r.hidden, id, true)
 		r.removeHidden()
 		return nil
