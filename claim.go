@@ -143,8 +143,8 @@ type ClaimResult struct {
 	// Failing reports whether the breaker of a lane of the events is stored. Then the worker reports successes,
 	// too, and not only failures.
 	Failing bool
-	// Reached is when the last event that is not in Limited became available, UTC; zero if there is none. If
-	// events of several types are left, it is the earliest of the times of these types. If
+	// Reached is when the last event that is not in Limited became available, UTC, and at most the time from which on
+	// the claim has taken events ahead; zero if there is none. If events of several types are left, it is the earliest of the times of these types. If
 	// only Limited has events, and Mark is zero, it may be a time before the search instead. All
 	// events of lanes without limits that became available between Mark and Reached are claimed, or were
 	// locked by other transactions.

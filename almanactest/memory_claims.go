@@ -38,7 +38,9 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			waiting = r.admitted(waiting, request.Limit-half, now)
 			request.Limit = half
 		}
-		free, claim.Reached = r.inTurn(free, request.Limit)
+		if free, claim.Reached = r.inTurn(free, request.Limit); claim.Reached.After(now) { // others may become available before those that were taken ahead
+			claim.Reached = now
+		}
 		if len(waiting) > 0 {
 			claim.Limited = make(map[uuid.UUID]time.Time, len(waiting))
 		}

@@ -251,3 +251,50 @@ func TestAClaimOfTypesInTurnCostsTheSameBesideAnOldTransaction(t *testing.T) {
 	t.Logf("%d blocks at first, %d then", first, then)
 	require.LessOrEqual(t, then, first+first/4)
 }
+
+// A claim of fewer events than types looks once where types with nothing due end, and not each time.
+func TestTypesWithNothingDueHaveAPlaceToo(t *testing.T) {
+	t.Parallel()
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
+	owe(t, pool, 100)
+	_, err := pool.Exec(t.Context(), inThreeTypes)
+	require.NoError(t, err)
+	store := mustStore(t, pool)
+	types := append([]string{"IDLE"}, threeTypes...)
+	r := almanac.ClaimRequest{Types: types, Limit: 2, Lease: time.Hour}
+	for began := time.Now(); ; require.Less(t, time.Since(began), 10*time.Second) {
+		r.Token = uuid.New()
+		claim, err := store.Claim(t.Context(), r)
+		require.NoError(t, err)
+		require.Len(t, claim.Events, r.Limit)
+		r.Mark = claim.Reached
+		args := received.last("claim").args
+		if i := slices.IndexFunc(args, func(arg any) bool { at, is := arg.([]time.Time); return is && at != nil }); i >= 0 {
+			require.False(t, args[i].([]time.Time)[0].IsZero())
+			return
+		}
+	}
+}
+
+// A claim that takes events ahead leaves none behind that become available before them, but cannot be claimed ahead.
+func TestAClaimAheadReachesItsOwnTime(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	owe(t, pool, 10)
+	_, err := pool.Exec(t.Context(), `
+		ALTER TABLE almanac.series DISABLE TRIGGER USER;
+		UPDATE almanac.series SET target_timestamp_utc = clock_timestamp() + interval '10 seconds';
+		ALTER TABLE almanac.series ENABLE TRIGGER USER;
+		WITH gone AS (DELETE FROM almanac.queue RETURNING *)
+		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+		SELECT s.target_timestamp_utc, q.event_id, s.id, s.event_type
+		FROM gone q JOIN almanac.series s ON s.id = q.series_id`)
+	require.NoError(t, err)
+	r := birthdaysUpTo(5)
+	r.Ahead = time.Minute
+	claim, err := mustStore(t, pool).Claim(t.Context(), r)
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 5)
+	require.True(t, claim.Reached.Before(claim.At), "%v is after %v", claim.Reached, claim.At)
+}

@@ -65,12 +65,12 @@ const mostClaims = 100
 func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almanac.ClaimResult, limits, more bool, err error) {
 	var began time.Time
 	var from *time.Time
-	var known []time.Time
+	var of searched
 	before := s.earlier.backlog.Load()
 	args := func(asked time.Time) pgx.StrictNamedArgs {
-		began, from, known = asked, s.visitsFrom(r.Mark), before.known(r)
+		began, from, of = asked, s.visitsFrom(r.Mark), searched{began: asked, known: before.known(r)}
 		args := claimArgs(r)
-		args["mark"], args["from"], args["reached"] = r.Mark, from, known
+		args["mark"], args["from"], args["reached"] = r.Mark, from, of.known
 		return args
 	}
 	err = s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows) error {
@@ -89,7 +89,8 @@ func (s *Store) claim(ctx context.Context, r almanac.ClaimRequest) (claim almana
 		}
 		more = row.reached != nil && len(claim.Events) == 0
 		s.earlier.claimed.Store(int64(len(claim.Events)))
-		s.earlier.backlog.Store(before.after(r, claim, began, known))
+		of.live = row.live
+		s.earlier.backlog.Store(before.after(r, claim, of))
 		return nil
 	})
 	return claim, limits, more, err

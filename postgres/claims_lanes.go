@@ -153,9 +153,23 @@ func (b *backlog) known(r almanac.ClaimRequest) []time.Time {
 	return b.reached
 }
 
-// after returns how far the claims have come after one more, which began at a time, and in each type where known says. An event was not
-// available before its due instant.
-func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began time.Time, known []time.Time) *backlog {
+// searched is where and when a claim has searched.
+type searched struct {
+	began time.Time
+	known []time.Time // where it began in each type; nil for the mark
+	live  []string    // the types that had something to claim; nil if each had a share
+}
+
+// idle reports whether a type had nothing to claim.
+func (of searched) idle(eventType string, events []almanac.Event) bool {
+	if of.live != nil {
+		return !slices.Contains(of.live, eventType)
+	}
+	return !slices.ContainsFunc(events, func(e almanac.Event) bool { return e.Type == eventType })
+}
+
+// after returns how far the claims have come after one more. An event was not available before its due instant.
+func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, of searched) *backlog {
 	switch {
 	case r.Ahead > 0: // an event that is not claimed ahead may be due before those that are
 		return b
@@ -166,14 +180,14 @@ func (b *backlog) after(r almanac.ClaimRequest, claim almanac.ClaimResult, began
 	if claim.At.Before(next.mark) {
 		next.mark = claim.At
 	}
-	next.until = began.Add(max(time.Second, 5*time.Since(began))) // a search that takes long is rare
-	if known != nil {
-		copy(next.reached, known)
+	next.until = of.began.Add(max(time.Second, 5*time.Since(of.began))) // a search that takes long is rare
+	if of.known != nil {
+		copy(next.reached, of.known)
 		next.until = b.until
-	} else if r.Limit >= len(r.Types) { // each had its share
+	} else {
 		for i, t := range r.Types {
-			if !slices.ContainsFunc(claim.Events, func(e almanac.Event) bool { return e.Type == t }) {
-				next.reached[i] = claim.At.Add(-time.Since(began)) // no later than when the search began
+			if of.idle(t, claim.Events) {
+				next.reached[i] = claim.At.Add(-time.Since(of.began)) // no later than when the search began
 			}
 		}
 	}
@@ -205,6 +219,7 @@ func (s *Store) claimLimited(ctx context.Context, r almanac.ClaimRequest) (claim
 		args := claimArgs(r)
 		from = s.visitsFrom(r.Mark)
 		args["looks"], args["from"], args["mark"] = min(mostLooks, r.Limit), from, r.Mark
+		args["reached"] = s.earlier.backlog.Load().known(r)
 		args["earliest"], args["latest"], args["known"], args["certain"] = nil, nil, nil, wasSet
 		if was = s.earlier.clock.Load(); was != nil {
 			args["earliest"], args["latest"] = was.between(began)

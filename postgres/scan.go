@@ -209,6 +209,7 @@ func scanEvents() pgx.RowToFunc[almanac.Event] {
 type claimedRow struct {
 	at      time.Time  // of the claim
 	reached *time.Time // when the last removed row of the queue became available; nil if none was removed
+	live    []string   // the types that had something to claim, if the claim had fewer events than types; otherwise nil
 	limits  bool       // whether a lane of the types has limits
 	failing bool       // whether a lane of the types has a breaker
 	event   eventRow
@@ -217,10 +218,10 @@ type claimedRow struct {
 }
 
 // claimedID is the place of the event's id in a row of a claim.
-const claimedID = 4
+const claimedID = 5
 
 func (r *claimedRow) targets() []any {
-	return slices.Concat([]any{&r.at, &r.reached, &r.limits, &r.failing}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
+	return slices.Concat([]any{&r.at, &r.reached, &r.live, &r.limits, &r.failing}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
 }
 
 // value returns the event as it is after its claim.

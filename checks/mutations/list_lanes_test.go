@@ -41,7 +41,7 @@ var lanes = []mutation{
 	{
 		promise: "types without limits take turns", in: operating,
 		file: "postgres/queries/claim.sql",
-		old:  "SELECT min(filled.since) FROM filled", new: "SELECT max(due.available_at) FROM due",
+		old:  "SELECT min(least(filled.since, now())) FROM filled", new: "SELECT max(least(due.available_at, now())) FROM due",
 		test: "postgres TestTypesInTurnLeaveNoEventBehindTheMark",
 	},
 	{

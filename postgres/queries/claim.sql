@@ -23,8 +23,9 @@
 -- ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
 -- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
 -- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
--- the time that made the events due, even if the clock is set back meanwhile, when the last of the events became available, whether there
--- are events for claim_lanes.sql, and whether a type has a breaker. If events of several types are left, the time is that of the type that
+-- the time that made the events due, even if the clock is set back meanwhile, when the last of the events became available or now() if that
+-- is earlier, the types that had something to claim (NULL unless the limit is smaller than the number of types), whether there are events for
+-- claim_lanes.sql, and whether a type has a breaker. If events of several types are left, the time is that of the type that
 -- is behind the others. If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH of_type AS MATERIALIZED (
     SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since, t.reached
@@ -135,9 +136,9 @@ WITH of_type AS MATERIALIZED (
     FROM (SELECT o.id, o.event_id, o.version FROM claimed o ORDER BY o.target_timestamp_utc DESC, o.event_id DESC) c, clock
     HAVING count(*) > 0
 )
-SELECT clock.read, coalesce(CASE WHEN (SELECT count(*) FROM due) >= @limit THEN (SELECT min(filled.since) FROM filled) END,
-        (SELECT max(due.available_at) FROM due)
-    ), EXISTS (SELECT FROM of_type WHERE of_type.limited)
+SELECT clock.read, coalesce(CASE WHEN (SELECT count(*) FROM due) >= @limit THEN (SELECT min(least(filled.since, now())) FROM filled) END,
+        (SELECT max(least(due.available_at, now())) FROM due)
+    ), CASE WHEN @limit::bigint < pg_catalog.cardinality(@types::text[]) THEN ARRAY (SELECT live.name FROM live) END, EXISTS (SELECT FROM of_type WHERE of_type.limited)
         OR EXISTS (
             SELECT
             FROM pg_catalog.unnest(@types::text[]) AS t (name)

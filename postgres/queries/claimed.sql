@@ -1,6 +1,6 @@
 -- The events that a lease has, with their users, as claim.sql returns them.
 --   @token uuid
-SELECT l.claimed_at, NULL::timestamptz, true, false, :claimed, :user, CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
+SELECT l.claimed_at, NULL::timestamptz, NULL::text[], true, false, :claimed, :user, CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
