@@ -13,6 +13,10 @@ type ClaimRepository interface {
 	// are taken oldest first. If more are due than the limit, types without limits take turns. Concurrent
 	// claims never take the same event and never wait for each other. No event is taken
 	// before it is due, except ahead: see Confirm.
+	//
+	// The result belongs to the caller, which may give its memory to a later claim (see ClaimRequest.Memory). A
+	// repository that wraps another one and uses events of a result after its Claim has returned, such as one that keeps
+	// them, must copy the list and the map, or must set Memory to nil in each request that it passes on.
 	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
 
 	// Renew extends the leases of the given tokens to the given time from now, and
@@ -123,12 +127,13 @@ type ClaimRequest struct {
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
 	Ahead time.Duration
-	// Memory, if not nil, is an earlier result, of which the caller no longer uses Events and Users. A
-	// repository may use their memory again for its result, or ignore Memory.
+	// Memory, if not nil, is the result of an earlier claim, of which the caller no longer uses Events and Users. A
+	// repository may overwrite both for its result, also if it then returns an error, or ignore Memory. Run sets it to the
+	// last result, when it has copied the events.
 	Memory *ClaimResult
 }
 
-// ClaimResult has the events that a claim took.
+// ClaimResult has the events that a claim took. A later claim may overwrite Events and Users: see ClaimRequest.Memory.
 type ClaimResult struct {
 	Events []Event            // PROCESSING, in the order of their due instants
 	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
