@@ -67,6 +67,7 @@ type batchEnd struct {
 	w     *worker
 	j     *job
 	later engine.Later[*job]
+	begun *start
 }
 
 // Deliver adds an event to a batch, and waits for its end.
@@ -144,6 +145,7 @@ func (m *batchCall) endFrom(i int) {
 	}()
 	for ; i < len(m.ends); i++ {
 		if one := m.ends[i]; one.w != nil {
+			one.w.noteLate(m.under[i], one.j, one.begun)
 			one.j.outcome = one.w.outcomeAfter(m.under[i], one.j, m.errs[i])
 			one.later.Return(one.j)
 		}
@@ -158,6 +160,7 @@ func (m *batchCall) context() (context.Context, context.CancelFunc) {
 	if first, any := m.deadline(); any {
 		parent, forget = context.WithDeadline(parent, first)
 	}
+	parent = context.WithValue(parent, begunKey{}, m.begun())
 	ctx, cancel := context.WithCancelCause(parent)
 	watch := &batchWatch{under: m.under, cancel: cancel}
 	watch.next()
@@ -165,6 +168,24 @@ func (m *batchCall) context() (context.Context, context.CancelFunc) {
 		watch.end()
 		cancel(nil)
 		forget()
+	}
+}
+
+// begun returns what the deliverer calls when the request has begun: the functions of all events, if there are any.
+func (m *batchCall) begun() func() {
+	var all []func()
+	for _, one := range m.under {
+		if begun := Begun(one); begun != nil {
+			all = append(all, begun)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return func() {
+		for _, begun := range all {
+			begun()
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 }
 
 // Measurer is the ability of an [Observer] to get measurements: of each claim of Run, also if it
-// found no event or failed, and of each call that stores versioned updates, also in a transaction
+// found no event or failed, of each request that began too late for its lane, and of each call that stores versioned updates, also in a transaction
 // of the host. A versioned update names the version that it replaces, and fails if another version
 // is stored. A measurement need not be of a stored change, so it is no [Notice].
 type Measurer interface {
@@ -104,20 +104,23 @@ type Measurer interface {
 // The kinds of measurements. The last three are of versioned updates.
 const (
 	MeasuredClaim   = "claim"   // one claim of events, by Run
+	MeasuredLate    = "late"    // one request that began too long after its lane admitted the event; see Begun
 	MeasuredOutcome = "outcome" // outcomes of claimed events, stored by Run
 	MeasuredUser    = "user"    // a user, edited by UpdateUser, Reschedule or DeleteUser
 	MeasuredEvent   = "event"   // a pending event, changed by Cancel or RunNow
 )
 
-// Measurement has the numbers of one claim, or of one call that stored versioned updates.
+// Measurement has the numbers of one claim, of one late request, or of one call that stored versioned updates.
 type Measurement struct {
 	Kind string // what is measured: one of the kinds above
+	Type string // the type of the event, for MeasuredLate
 
 	// Query is how long the repository's statement took (see [ClaimResult.Query]). It is
 	// zero if the claim failed, or if the repository does not measure it. Query and the fields
 	// up to Err are for MeasuredClaim.
 	Query time.Duration
-	// Total is how long the whole call took, including the wait for a connection and repeated attempts.
+	// Total is how long the whole call took, including the wait for a connection and repeated attempts. For
+	// MeasuredLate it is how long after its admission the request began.
 	Total     time.Duration
 	BatchSize int   // the most events that the claim asked for
 	Found     int   // how many events the claim took

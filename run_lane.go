@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -288,6 +290,46 @@ func (j *job) waitedAfterAdmission() time.Duration {
 		return j.clock.now().Sub(j.event.FirstAvailable())
 	}
 	return time.Since(j.of.asked)
+}
+
+// begunKey is the key of the function that [Begun] returns.
+type begunKey struct{}
+
+// Begun returns the function that a deliverer calls when its request is on its way to the receiver, or nil if that is of
+// no interest. The deliverer may call it from any goroutine. It counts a request that began more than 250 ms after the
+// lane of its event has admitted it (see [Lane].Rate): the process was frozen, or the connection took that long. Then
+// the receiver gets more in a short time than the rate allows. Such a request is logged, and observers get a
+// [Measurement] of the kind [MeasuredLate].
+func Begun(ctx context.Context) func() {
+	begun, _ := ctx.Value(begunKey{}).(func())
+	return begun
+}
+
+// start is the start of an attempt at an event of a lane with limits.
+type start struct {
+	admitted time.Time    // by this machine's clock
+	after    atomic.Int64 // how long after that the request began; zero if it has not
+}
+
+// starting returns a context whose deliverer says when the request has begun. The start is nil for an event of a lane
+// without limits.
+func (j *job) starting(ctx context.Context) (context.Context, *start) {
+	if j.of.asked.IsZero() {
+		return ctx, nil
+	}
+	s := &start{admitted: time.Now().Add(-j.waitedAfterAdmission())}
+	return context.WithValue(ctx, begunKey{}, func() { s.after.CompareAndSwap(0, int64(time.Since(s.admitted))) }), s
+}
+
+// noteLate counts a request that began too late. The process may have been frozen after it has checked the time.
+func (w *worker) noteLate(ctx context.Context, j *job, s *start) {
+	if s == nil || time.Duration(s.after.Load()) <= admittedFor {
+		return
+	}
+	after := time.Duration(s.after.Load())
+	w.log.LogAttrs(ctx, slog.LevelWarn, "a request began too long after its lane admitted the event",
+		append(eventAttrs(j.event), slog.String("lane", cmp.Or(j.event.Lane, j.event.Type)), slog.Duration("after", after))...)
+	w.measure(ctx, Measurement{Kind: MeasuredLate, Type: j.event.Type, Total: after})
 }
 
 // waitsForALane reports whether an event is due whose lane has no room.

@@ -727,3 +727,74 @@ func TestADeliveryMovesItsEventToAnotherLane(t *testing.T) {
 		})
 	}
 }
+
+// A request that begins over 250 ms after the admission of its event, because the process was frozen past the check, is
+// counted apart. Requests that begin in time are not, and lanes without limits ask nothing.
+func TestRequestsThatBeginTooLateAreCounted(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lane   almanac.Lane
+		frozen time.Duration
+		batch  int
+		late   int
+	}{
+		"in time":             {lane: almanac.Lane{Places: 9}, frozen: 200 * time.Millisecond},
+		"too late":            {lane: almanac.Lane{Places: 9}, frozen: 300 * time.Millisecond, late: 3},
+		"too late, in a lane": {lane: almanac.Lane{Rate: 10, Burst: 5}, frozen: 300 * time.Millisecond, late: 3},
+		"in a batch":          {lane: almanac.Lane{Places: 9}, frozen: 300 * time.Millisecond, batch: 3, late: 3},
+		"without limits":      {frozen: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, m := openOn(almanactest.NewRepository(nil)), new(lateRequests)
+				d := &calls{do: func(ctx context.Context, batch []almanac.Delivery) []error {
+					time.Sleep(tt.frozen)
+					begun := almanac.Begun(ctx)
+					require.Equal(t, tt.lane.Limited(), begun != nil)
+					if begun != nil {
+						begun()
+					}
+					return make([]error, len(batch))
+				}}
+				deliver := func(ctx context.Context, one almanac.Delivery) error {
+					return d.DeliverBatch(ctx, []almanac.Delivery{one})[0]
+				}
+				if tt.batch > 0 {
+					deliver = almanac.Batched(d, tt.batch).Deliver
+				}
+				handler := series{eventType: "SLOW", seconds: ago(time.Minute), execute: deliver}
+				for range 3 {
+					storeEvent(t, w.store, handler)
+				}
+				if tt.lane.Name = "SLOW"; tt.lane.Limited() {
+					require.NoError(t, w.store.PutLane(t.Context(), tt.lane))
+				}
+				w.run(t, handler, almanac.WithObserver(m))
+				time.Sleep(time.Minute)
+				require.NoError(t, w.stop())
+				require.Len(t, m.all, tt.late)
+				for _, one := range m.all {
+					require.Equal(t, "SLOW", one.Type)
+					require.Greater(t, one.Total, 250*time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+// lateRequests keeps the measurements of requests that began too late.
+type lateRequests struct {
+	mu  sync.Mutex
+	all []almanac.Measurement
+}
+
+func (*lateRequests) Observe(context.Context, almanac.Notice) {}
+
+func (l *lateRequests) Measure(_ context.Context, m almanac.Measurement) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Kind == almanac.MeasuredLate {
+		l.all = append(l.all, m)
+	}
+}

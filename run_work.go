@@ -242,20 +242,21 @@ func (w *worker) attempt(ctx context.Context, j *job, later engine.Later[*job]) 
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, &j.event, attempt)
+	started, begun := j.starting(ctx)
 	d := Delivery{j.event, j.user, attempt, j.clock.now()}
-	direct, ok := j.route.deliver.(byChannel)
-	if !ok {
-		return w.outcomeAfter(ctx, j, j.route.deliver.Deliver(ctx, d))
+	if direct, ok := j.route.deliver.(byChannel); ok {
+		deliverer, err := direct.of(ctx, &d)
+		if err != nil {
+			return w.outcomeAfter(ctx, j, err)
+		}
+		if b, ok := deliverer.(*batches); ok {
+			b.add(started, &d, batchEnd{w, j, later, begun})
+			return Outcome{}
+		}
 	}
-	deliverer, err := direct.of(ctx, &d)
-	if err != nil {
-		return w.outcomeAfter(ctx, j, err)
-	}
-	if b, ok := deliverer.(*batches); ok {
-		b.add(ctx, &d, batchEnd{w, j, later})
-		return Outcome{}
-	}
-	return w.outcomeAfter(ctx, j, deliverer.Deliver(ctx, d))
+	err := j.route.deliver.Deliver(started, d)
+	w.noteLate(ctx, j, begun)
+	return w.outcomeAfter(ctx, j, err)
 }
 
 // outcomeAfter returns the outcome of an attempt that returned err.

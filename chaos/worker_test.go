@@ -39,6 +39,7 @@ const (
 	BeforeSettle Point = "before settle" // known, and not stored
 	MidSettle    Point = "mid settle"    // stored, in a transaction that is not committed
 	AfterSettle  Point = "after settle"  // stored, and observers were not notified
+	BegunLate    Point = "begun late"    // a request that began too long after its lane admitted the event
 )
 
 // Ready is what a worker reports when it is about to claim for the first time.
@@ -205,7 +206,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	scheduler, err := almanac.NewScheduler(stopping{store, w}, registry, append(senders,
-		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
+		almanac.WithObserver(w),
 		almanac.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
 		almanac.WithPoll(200*time.Millisecond), almanac.WithLookAhead(w.LookAhead), almanac.WithSweep(w.Sweep))...)
@@ -284,8 +285,16 @@ func (w *worker) say(r Report) {
 	_ = w.reports.Encode(r) // the reader is gone, and so is the run
 }
 
-func (w *worker) observe(_ context.Context, n almanac.Notice) {
+// Observe reports a change.
+func (w *worker) Observe(_ context.Context, n almanac.Notice) {
 	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Version: n.Event.Version, Lease: n.Event.LeaseToken, Reason: n.Event.FailureReason})
+}
+
+// Measure reports requests that begin too late.
+func (w *worker) Measure(_ context.Context, m almanac.Measurement) {
+	if m.Kind == almanac.MeasuredLate {
+		w.say(Report{Point: BegunLate})
+	}
 }
 
 // at stops dead if the orders say so: this goroutine, and with it whatever it

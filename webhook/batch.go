@@ -139,7 +139,7 @@ var errElement = errors.New("webhook: receiver did not accept this event of the 
 // roundTrip sends a batch, and returns the status of the answer, zero if there is none, and the events that it
 // names as failed, by key.
 func (d *Deliverer) roundTrip(ctx context.Context, at time.Time, body []byte) (status int, failed map[string]failure, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(traced(ctx), http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, almanac.Permanent(errors.New("webhook: no request can be made for the URL"))
 	}

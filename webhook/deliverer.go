@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"time"
@@ -66,7 +67,7 @@ func New(target string, options ...Option) (*Deliverer, error) {
 // let start returns [ErrBusy]. The text of an error contains neither the URL's path and
 // query, nor a header, nor anything from the response.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(traced(ctx), d.timeout)
 	defer cancel()
 	request, err := d.request(ctx, delivery)
 	if err != nil {
@@ -94,6 +95,15 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 	}
 	d.logSuccess(ctx, delivery, response.StatusCode, time.Since(began))
 	return nil
+}
+
+// traced returns a context by which the scheduler learns that a request was written, if it asks for that.
+func traced(ctx context.Context) context.Context {
+	begun := almanac.Begun(ctx)
+	if begun == nil {
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { begun() }})
 }
 
 // logSuccess logs a delivery that the receiver accepted.

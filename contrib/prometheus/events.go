@@ -25,6 +25,7 @@ type Events struct {
 	lateness   *prometheus.HistogramVec // by type
 	deliveries *prometheus.HistogramVec // by type, outcome
 	inFlight   *prometheus.GaugeVec     // by type
+	late       *prometheus.CounterVec   // by type
 	calls      calls
 }
 
@@ -63,12 +64,16 @@ func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "almanac_deliveries_in_flight", Help: "Attempts at deliveries that have not returned yet.",
 		}, []string{"type"}),
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "almanac_late_requests_total", Help: "Requests that began more than 250 ms after the lane of their event admitted it.",
+		}, []string{"type"}),
 		calls: newCalls(common),
 	}
 	for _, eventType := range registry.EventTypes() {
 		e.types[eventType] = true
 		e.lateness.WithLabelValues(eventType)
 		e.inFlight.WithLabelValues(eventType)
+		e.late.WithLabelValues(eventType)
 		for _, outcome := range []string{accepted, "failed", "permanent"} {
 			e.deliveries.WithLabelValues(eventType, outcome)
 		}
@@ -187,5 +192,5 @@ func (e *Events) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (e *Events) collectors() []prometheus.Collector {
-	return append(e.calls.collectors(), e.changes, e.releases, e.failures, e.users, e.lateness, e.deliveries, e.inFlight)
+	return append(e.calls.collectors(), e.changes, e.releases, e.failures, e.users, e.lateness, e.deliveries, e.inFlight, e.late)
 }

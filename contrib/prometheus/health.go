@@ -155,9 +155,14 @@ func claimBuckets() []float64 {
 // sizeBuckets go to 2,000, which is the largest size of a claim.
 func sizeBuckets() []float64 { return []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000} }
 
-// Measure measures one claim, or counts versioned updates.
+// Measure measures one claim, or counts versioned updates or a late request.
 func (e *Events) Measure(_ context.Context, m almanac.Measurement) {
-	if m.Kind != almanac.MeasuredClaim {
+	switch m.Kind {
+	case almanac.MeasuredLate:
+		e.late.WithLabelValues(e.label(m.Type)).Inc()
+		return
+	case almanac.MeasuredClaim:
+	default:
 		e.calls.updates.WithLabelValues(string(m.Kind), stored).Add(float64(m.Stored))
 		e.calls.updates.WithLabelValues(string(m.Kind), conflict).Add(float64(m.Conflicts))
 		return
