@@ -179,9 +179,10 @@ func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
 	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
 		e.Nominal = nominal
 	}
-	e.Lane = ""
 	if namer := laneNamerOf(h); namer != nil {
 		e.Lane = laneOf(h, *u, *o)
+	} else if e.Origin.Kind != OriginScheduled || !laneIsIn(e.Lane, e.Type) { // ScheduleAtOptions has named that one
+		e.Lane = ""
 	}
 	e.ReadyAt = e.spreadStart(spreadOver(o.Occurrence, givenExecution(h).Spread))
 	e.AvailableAt = firstAvailable(e)

@@ -138,7 +138,7 @@ func (s *scheduler) SetLane(ctx context.Context, l Lane) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.registry.Handler(l.Name); err != nil && l != (Lane{Name: l.Name}) && !s.namesLanes() {
+	if err := s.knowsLane(l.Name); err != nil && l != (Lane{Name: l.Name}) {
 		return err
 	}
 	if err := s.repository.PutLane(ctx, l); err != nil {
@@ -146,6 +146,22 @@ func (s *scheduler) SetLane(ctx context.Context, l Lane) error {
 	}
 	s.running.wake()
 	return nil
+}
+
+// knowsLane returns an error if no event of this program can be in a lane. [ScheduleAtOptions] can name one in that of a type.
+func (s *scheduler) knowsLane(name string) error {
+	in, _, _ := strings.Cut(name, "/")
+	if _, err := s.registry.Handler(in); err == nil || s.namesLanes() {
+		return nil
+	}
+	_, err := s.registry.Handler(name)
+	return err
+}
+
+// laneIsIn reports whether a lane is in another one.
+func laneIsIn(lane, in string) bool {
+	upper, _, inner := strings.Cut(lane, "/")
+	return inner && upper == in
 }
 
 // namesLanes reports whether a handler names lanes.

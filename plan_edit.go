@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -304,4 +305,22 @@ func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 	was, errWas := nextOf(h, &p.User, from)
 	is, errIs := nextOf(h, &p.is, from)
 	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
+}
+
+// oneOff plans the event of ScheduleAt for a user who has none with its key.
+func (p *backfillPlan) oneOff(o ScheduleAtOptions, one UserSeries, now time.Time) ([]Event, error) {
+	eventType := p.handler.EventType()
+	series := SeriesOf(Event{Type: eventType, OccurrenceKey: o.Key, Origin: o.origin()})
+	if one.Open[series] != "" || len(one.Used[series]) > 0 {
+		return nil, nil
+	}
+	if unwanted(p.handler, one.User, "") {
+		return nil, optedOut(one.User, eventType)
+	}
+	e, err := p.oneOffAs(p.ctx, p.handler, Roster{User: one.User, Now: now}, func() (Event, error) { return o.event(p.handler, one.User) })
+	if err != nil {
+		return nil, err
+	}
+	e.ID = stamped(e.ID, ticksOf(now))
+	return []Event{e}, nil
 }

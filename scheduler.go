@@ -248,6 +248,15 @@ type Planner interface {
 	// other options; the result then has that event.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 
+	// ScheduleAtEach plans the event of ScheduleAt for many users, for packages such as broadcast that store
+	// events themselves. It calls add, which has a repository lock some users, and passes plan to it as
+	// [UserRepository].AddEvents takes it. Plan also returns the users who are refused: those who have opted out, with
+	// [ErrOptedOut], and those whose event cannot be planned. A user who has an event with the key gets no other one. When
+	// add has returned, ScheduleAtEach notifies observers of the events in its result. It calls add again if a
+	// handler blocks. The result is that of add, and Refused also has the users whom plan refused.
+	// The errors are those of add, a [*ValidationError] and an [*UnsupportedEventTypeError]. Move has no effect.
+	ScheduleAtEach(ctx context.Context, eventType string, o ScheduleAtOptions, add func(plan func(users []UserSeries, now time.Time) ([]Event, []Refusal, error)) (AddEventsResult, error)) (AddEventsResult, error)
+
 	// OptOut stores that a user refuses events. In the same transaction:
 	//
 	//   - PENDING events that were never claimed are removed. Their occurrence keys are not
@@ -290,6 +299,10 @@ type Operator interface {
 	// [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be planned, as when a
 	// policy rejects its wall time. Then [CancelOptions].EndSeries cancels the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
+
+	// CancelEach calls a function that has a repository cancel events, and notifies observers of the events that the
+	// function returns. It is for packages such as broadcast that cancel many events in one transaction.
+	CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes
 	// it available at once. Its identity and its idempotency key stay, and the series continues from the next

@@ -178,21 +178,63 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	if ctx.Err() != nil {
 		return nil, AddEventsResult{}, context.Cause(ctx)
 	}
+	p := &backfillPlan{scheduler: s, ctx: ctx, handler: h, blocked: make(map[uuid.UUID]error)}
+	p.each = p.next
+	return p.add(func(plan planEach) (AddEventsResult, error) {
+		// A page that has begun is not cancelled: the result of a cancelled call is unknown.
+		return s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, error) {
+			begun(users)
+			events, _, err := plan(users, now)
+			return events, err
+		})
+	})
+}
+
+func (s *scheduler) ScheduleAtEach(ctx context.Context, eventType string, o ScheduleAtOptions, add func(plan planEach) (AddEventsResult, error)) (AddEventsResult, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return AddEventsResult{}, err
+	}
+	h, err := s.oneOffHandler(eventType, o)
+	if err != nil {
+		return AddEventsResult{}, err
+	}
+	p := &backfillPlan{scheduler: s, ctx: ctx, handler: h, blocked: make(map[uuid.UUID]error)}
+	p.each = func(one UserSeries, now time.Time) ([]Event, error) { return p.oneOff(o, one, now) }
+	refused, added, err := p.add(add)
+	added.Refused = refused
+	return added, err
+}
+
+// planEach plans events for locked users, and returns the users who are refused.
+type planEach = func(users []UserSeries, now time.Time) ([]Event, []Refusal, error)
+
+// backfillPlan plans the events of one type for a page of users.
+type backfillPlan struct {
+	*scheduler
+	ctx     context.Context
+	handler EventHandler
+	each    func(one UserSeries, now time.Time) ([]Event, error) // plans the events of a user
+	// blocked are the users whose plans were given up. The handler is not called again for them
+	// when the page is repeated.
+	blocked map[uuid.UUID]error
+}
+
+// add has a repository store the events of a page, and notifies observers.
+func (p *backfillPlan) add(store func(planEach) (AddEventsResult, error)) (refused []Refusal, added AddEventsResult, err error) {
+	s, ctx := p.scheduler, p.ctx
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return nil, AddEventsResult{}, err
 	}
-	p := &backfillPlan{scheduler: s, ctx: ctx, handler: h, blocked: make(map[uuid.UUID]error)}
 	var stored []Event
 	for again := true; again; {
-		// A page that has begun is not cancelled: the result of a cancelled call is unknown.
-		added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, error) {
-			begun(users)
+		added, err = store(func(users []UserSeries, now time.Time) ([]Event, []Refusal, error) {
 			events, failed, err := p.plan(users, now)
 			refused = append(slices.DeleteFunc(refused, func(was Refusal) bool {
 				return slices.ContainsFunc(users, func(u UserSeries) bool { return u.User.ID == was.UserID })
 			}), failed...)
-			return zones.stampAll(events), err
+			return zones.stampAll(events), failed, err
 		})
 		s.notifyEvents(ctx, EventCreated, added.Events)
 		stored = append(stored, added.Events...)
@@ -211,16 +253,6 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, beg
 	return append(refused, added.Refused...), added, nil
 }
 
-// backfillPlan plans the events of one type for a page of users.
-type backfillPlan struct {
-	*scheduler
-	ctx     context.Context
-	handler EventHandler
-	// blocked are the users whose plans were given up. The handler is not called again for them
-	// when the page is repeated.
-	blocked map[uuid.UUID]error
-}
-
 // plan uses all processors, because the users are locked meanwhile. It returns an error as soon
 // as a call of the handler is given up, so that no transaction waits for several of them.
 func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, refused []Refusal, err error) {
@@ -234,7 +266,7 @@ func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, 
 				if failed[i] = p.blocked[users[i].User.ID]; failed[i] != nil {
 					continue
 				}
-				if planned[i], failed[i] = p.planUser(users[i], now); errors.Is(failed[i], isolate.ErrBlocked) {
+				if planned[i], failed[i] = p.each(users[i], now); errors.Is(failed[i], isolate.ErrBlocked) {
 					return
 				}
 			}
@@ -257,7 +289,8 @@ func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, 
 	return slices.Concat(planned...), refused, err
 }
 
-func (p *backfillPlan) planUser(one UserSeries, now time.Time) ([]Event, error) {
+// next plans the next events of a user.
+func (p *backfillPlan) next(one UserSeries, now time.Time) ([]Event, error) {
 	g := p.guard(p.ctx, one.User.ID)
 	list, err := g.series(p.handler, one.User)
 	if err != nil {

@@ -226,6 +226,12 @@ func (p Pause) Checked() (Pause, error) {
 	return p, nil
 }
 
+func (s *scheduler) CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error) {
+	events, err := cancel()
+	s.notifyEvents(ctx, EventCancelled, events)
+	return events, err
+}
+
 func (s *scheduler) Pause(ctx context.Context, p Pause) error {
 	p, err := p.Checked()
 	if err != nil {
@@ -240,7 +246,7 @@ func (s *scheduler) Pause(ctx context.Context, p Pause) error {
 			return &ValidationError{[]FieldError{{Field: "until", Problem: fmt.Sprintf("is %s, which has passed", p.Until.UTC().Format(time.RFC3339))}}}
 		}
 	}
-	if _, err := s.registry.Handler(p.Lane); err != nil && !s.namesLanes() {
+	if err := s.knowsLane(p.Lane); err != nil {
 		return err
 	}
 	return s.repository.Pause(ctx, p)

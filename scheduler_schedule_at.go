@@ -44,6 +44,9 @@ type ScheduleAtOptions struct {
 	// requires a Key. It can change neither FollowUser nor whether the handler makes the payload. If no event has
 	// the key, Move has no effect, and the event is stored. The default is false: such an event is not changed.
 	Move bool
+	// Lane is the lane of the event (see [Lane]), which is in that of its type: "TYPE/name". It stays when the
+	// event moves. It cannot be combined with a handler that is a [LaneNamer]. Empty means the lane that the handler names, or else that of the type.
+	Lane string
 }
 
 // ScheduleAtResult is the event that ScheduleAt stored, moved or found.
@@ -95,7 +98,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	if err != nil {
 		return ScheduleAtResult{}, err
 	}
-	h, err := s.registry.Handler(eventType)
+	h, err := s.oneOffHandler(eventType, o)
 	if err != nil {
 		return ScheduleAtResult{}, err
 	}
@@ -153,6 +156,26 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	return ScheduleAtResult{Event: *open, Existed: true}, o.expects(*open)
 }
 
+// oneOffHandler returns the handler of a type, unless the options do not go with it.
+func (s *scheduler) oneOffHandler(eventType string, o ScheduleAtOptions) (EventHandler, error) {
+	h, err := s.registry.Handler(eventType)
+	if err != nil || o.Lane == "" {
+		return h, err
+	}
+	problem := laneProblem(o.Lane)
+	switch {
+	case problem != "":
+	case laneNamerOf(h) != nil:
+		problem = fmt.Sprintf("does not go with the handler of %s, which names the lanes of its events", eventType)
+	case !laneIsIn(o.Lane, eventType):
+		problem = fmt.Sprintf("is not in the lane of the type, as %q is", eventType+"/name")
+	}
+	if problem != "" {
+		return nil, &ValidationError{[]FieldError{{Field: "lane", Problem: problem}}}
+	}
+	return h, nil
+}
+
 // oneOffAs returns the event that a function makes, unless the user refuses it.
 func (s *scheduler) oneOffAs(ctx context.Context, h EventHandler, r Roster, plan func() (Event, error)) (Event, error) {
 	e, err := guarded(s.guard(ctx, r.User.ID), "planning", h.EventType(), plan)
@@ -203,7 +226,7 @@ func (o ScheduleAtOptions) event(h EventHandler, u User) (Event, error) {
 		h = withPayload{h, o.Payload}
 	}
 	e, err := NewEvent(u, h, o.occurrence())
-	e.Origin = o.origin()
+	e.Origin, e.Lane = o.origin(), cmp.Or(o.Lane, e.Lane)
 	return e, err
 }
 
@@ -226,7 +249,9 @@ func (o ScheduleAtOptions) moved(h EventHandler, u User, e Event) (Event, error)
 	if o.Timezone.IsZero() && !o.FollowUser {
 		to.Zone = calendar.StoredTimezone(e.Zone)
 	}
-	return e.Reschedule(u, h, to)
+	next, err := e.Reschedule(u, h, to)
+	next.Lane = cmp.Or(o.Lane, next.Lane)
+	return next, err
 }
 
 func (o ScheduleAtOptions) occurrence() Occurrence {
@@ -241,6 +266,7 @@ func (o ScheduleAtOptions) differences(e Event) (names []string) {
 		"time zone":  !o.Timezone.IsZero() && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)) && !o.mayHaveLostZone(e),
 		"FollowUser": is.FollowsUser != o.FollowUser,
 		"payload":    is.PayloadMade != (o.Payload == nil) || !is.PayloadMade && !sameJSON(e.Payload, o.Payload),
+		"lane":       o.Lane != "" && e.Lane != o.Lane,
 		"policy":     e.Policies.WithDefaults() != o.Policies.WithDefaults(),
 	} {
 		if differs {

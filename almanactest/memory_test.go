@@ -12,6 +12,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -19,6 +20,10 @@ func TestMemoryRepository(t *testing.T) {
 	t.Parallel()
 	conformance.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
 	conformance.TestStatistics(t, func(*testing.T) (almanac.Repository, ops.Statistics) {
+		r := almanactest.NewRepository(nil)
+		return r, r
+	})
+	conformance.TestBroadcasts(t, func(*testing.T) (almanac.Repository, broadcast.Store) {
 		r := almanactest.NewRepository(nil)
 		return r, r
 	})

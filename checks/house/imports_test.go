@@ -59,7 +59,7 @@ func (f file) wrongImport(name string) string {
 	if ours && within(pkg, "internal") && f.in("cmd") {
 		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}
-	adapters := []string{"ops", "postgres", "webhook", "httpapi", "icalendar", "dashboard", "almanactest"}
+	adapters := []string{"broadcast", "ops", "postgres", "webhook", "httpapi", "icalendar", "dashboard", "almanactest"}
 	switch {
 	case f.in(machinery()...):
 		if !standard(name) {
@@ -77,11 +77,11 @@ func (f file) wrongImport(name string) string {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("contrib"):
-		if ours && !slices.Contains([]string{"", "calendar", "ops", "signedlink"}, pkg) && !f.in(pkg) {
+		if ours && !slices.Contains([]string{"", "broadcast", "calendar", "ops", "signedlink"}, pkg) && !f.in(pkg) {
 			return "of ours, contrib imports the root, the calendar, ops and signedlink only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		below := []string{"calendar", "ops", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb"}
+		below := []string{"broadcast", "calendar", "ops", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb"}
 		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
 			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}

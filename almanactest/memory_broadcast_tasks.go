@@ -1,0 +1,225 @@
+package almanactest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
+)
+
+// TakeBroadcast leases a broadcast.
+func (r *Repository) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t broadcast.Task, found bool, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		names := slices.Sorted(maps.Keys(r.broadcasts))
+		slices.SortStableFunc(names, func(a, b string) int { return r.broadcasts[a].look.Compare(r.broadcasts[b].look) })
+		for _, name := range names {
+			one := r.broadcasts[name]
+			if one.look.IsZero() || one.look.After(now) || one.until.After(now) && one.lease != token && one.lease != uuid.Nil || slices.Contains(without, one.Type) {
+				continue
+			}
+			t, found = r.nextTask(&one, now)
+			if found {
+				one.lease, one.until = token, now.Add(term)
+				t.Token = token
+			}
+			set(&r.undo, r.broadcasts, name, one)
+			if found {
+				return nil
+			}
+		}
+		return nil
+	})
+	return t, found, err
+}
+
+// nextTask returns what is to be done for a broadcast, or notes when to look again.
+func (s *state) nextTask(one *broadcasted, now time.Time) (t broadcast.Task, found bool) {
+	t.Status = one.Status
+	switch one.State {
+	case broadcast.Storing:
+		if i := one.dueZone(now); i >= 0 {
+			t.Zone = one.zones[i].Zone
+			return t, true
+		}
+		if s.addZones(one, now) {
+			t.Zone = one.zones[one.dueZone(now)].Zone
+			return t, true
+		}
+		one.look = time.Time{}
+		for _, z := range one.zones {
+			if !z.next.IsZero() && (one.look.IsZero() || z.next.Before(one.look)) {
+				one.look = z.next
+			}
+		}
+		if soon := now.Add(time.Minute); one.look.After(soon) {
+			one.look = soon
+		}
+		if !one.look.IsZero() {
+			return t, false
+		}
+		one.State, one.look = broadcast.Stored, now
+	case broadcast.Stopped:
+		if s.has(*one, almanac.Pending) {
+			return t, true
+		}
+	}
+	one.look = now.Add(10 * time.Second)
+	if !s.has(*one, almanac.Pending) && !s.has(*one, almanac.Processing) {
+		one.end(s.outcomes(*one), now)
+	}
+	return t, false
+}
+
+// dueZone returns the index of the zone to read next, or -1.
+func (b broadcasted) dueZone(now time.Time) int {
+	next := -1
+	for i, z := range b.zones {
+		if !z.next.IsZero() && !z.next.After(now) && (next < 0 || z.reads < b.zones[next].reads) {
+			next = i
+		}
+	}
+	return next
+}
+
+// has reports whether a broadcast has events with a status.
+func (s *state) has(one broadcasted, status almanac.Status) bool {
+	return len(s.matching(func(e almanac.Event) bool { return e.Status == status && e.Type == one.Type && e.Lane == one.Lane() })) > 0
+}
+
+// end notes that all events have ended.
+func (b *broadcasted) end(counted map[string]broadcast.ZoneProgress, now time.Time) {
+	b.EndedAt, b.look, b.zones = now, time.Time{}, slices.Clone(b.zones)
+	if b.State != broadcast.Stopped {
+		b.State = broadcast.Ended
+	}
+	for i := range b.zones {
+		z := &b.zones[i]
+		z.Delivered, z.Failed, z.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, counted[z.Name].Cancelled
+	}
+}
+
+// StoreBroadcast stores the events of a page of users.
+func (r *Repository) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (added almanac.AddEventsResult, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		one, err := r.leased(t, broadcast.Storing)
+		if err != nil {
+			return err
+		}
+		one.until = now.Add(term)
+		i := slices.IndexFunc(one.zones, func(z broadcastZone) bool { return z.Name == t.Zone.Name })
+		one.zones = slices.Clone(one.zones)
+		z := &one.zones[i]
+		ids := r.audience(one, t, z.after, limit)
+		counts := broadcast.Counts{Users: len(ids), LeftOut: len(ids)}
+		if !t.Zone.Skipped {
+			if counts, added, err = r.storePage(t, ids, now, plan); err != nil {
+				return err
+			}
+		}
+		z.count(counts)
+		if z.after = uuid.Nil; len(ids) == limit {
+			z.after = ids[limit-1]
+		} else {
+			z.reads++
+			z.next = t.Next(z.reads, z.locked, now)
+		}
+		set(&r.undo, r.broadcasts, t.Name, one)
+		return nil
+	})
+	return added, err
+}
+
+// leased returns the broadcast of a task that may still be done.
+func (s *state) leased(t broadcast.Task, state broadcast.State) (broadcasted, error) {
+	one, ok := s.broadcasts[t.Name]
+	if !ok || one.State != state || one.lease != t.Token {
+		return one, broadcast.ErrTaken
+	}
+	return one, nil
+}
+
+// audience returns the next users of a zone who have no event of the broadcast.
+func (s *state) audience(one broadcasted, t broadcast.Task, after uuid.UUID, limit int) (ids []uuid.UUID) {
+	for id, u := range s.users {
+		of := series{id, almanac.SeriesOf(almanac.Event{Type: t.Type, OccurrenceKey: t.Name, Origin: almanac.Origin{Kind: almanac.OriginScheduled}})}
+		if u.deleted || u.Timezone.String() != t.Zone.Name || u.CreatedAt.After(t.Until()) || bytes.Compare(id[:], after[:]) <= 0 ||
+			!t.Audience.Matches(u.User) || t.Audience.Listed && !one.users[id] || s.hasOpen(of) || len(s.used[of]) > 0 {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return ids[:min(limit, len(ids))]
+}
+
+// storePage stores the events of users.
+func (r *Repository) storePage(t broadcast.Task, ids []uuid.UUID, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (counts broadcast.Counts, added almanac.AddEventsResult, err error) {
+	list := make([]almanac.UserSeries, len(ids))
+	for i, id := range ids {
+		list[i] = r.userSeries(id, t.Type)
+	}
+	var refusals []almanac.Refusal
+	wanted, err := r.planAll(list, now, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, err error) {
+		events, refusals, err = plan(users, now)
+		return events, err
+	})
+	if err != nil {
+		return counts, added, err
+	}
+	stored, refused := r.insertPlanned(wanted, now)
+	added.Users, added.Events = len(ids), stored
+	for id, err := range refused {
+		added.Refused = append(added.Refused, almanac.Refusal{UserID: id, Err: err})
+	}
+	counts = broadcast.Counts{Users: len(ids), Stored: len(stored), Refused: len(refused)}
+	for _, one := range refusals {
+		if errors.Is(one.Err, almanac.ErrOptedOut) {
+			counts.OptedOut++
+		} else {
+			counts.Refused++
+		}
+	}
+	return counts, added, nil
+}
+
+// count adds the counts of a page. Later reads meet the users again who have no event: of those it counts the new events, and the
+// refused users anew.
+func (z *broadcastZone) count(c broadcast.Counts) {
+	if z.after == uuid.Nil {
+		z.Refused = 0
+	}
+	if z.reads > 0 {
+		c.Users, c.OptedOut, c.LeftOut = c.Stored, 0, 0
+	}
+	z.Counts.Add(c)
+}
+
+// CancelBroadcast cancels pending events of a stopped broadcast.
+func (r *Repository) CancelBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int) (cancelled []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		one, err := r.leased(t, broadcast.Stopped)
+		if err != nil {
+			return err
+		}
+		one.until = now.Add(term)
+		set(&r.undo, r.broadcasts, t.Name, one)
+		pending := r.matching(func(e almanac.Event) bool {
+			return e.Status == almanac.Pending && e.Type == t.Type && e.Lane == t.Lane()
+		})
+		for _, e := range pending[:min(limit, len(pending))] {
+			if e, err = e.Cancel(t.StopReason()); err != nil {
+				return err
+			}
+			cancelled = append(cancelled, r.put(e, now))
+		}
+		return nil
+	})
+	return cancelled, err
+}

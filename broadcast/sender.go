@@ -1,0 +1,246 @@
+package broadcast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Sender starts broadcasts, controls them and stores their events. It is safe for concurrent use.
+type Sender struct {
+	scheduler almanac.Scheduler
+	store     Store
+	started   chan struct{} // wakes Run of this Sender
+}
+
+// New returns the sender of a scheduler and a store, which is that of the scheduler's repository: a postgres.Store is
+// both. The error says that one of them is nil.
+func New(s almanac.Scheduler, store Store) (*Sender, error) {
+	if s == nil || store == nil {
+		return nil, errors.New("broadcast: no scheduler or no store")
+	}
+	return &Sender{s, store, make(chan struct{}, 1)}, nil
+}
+
+// StartResult is a broadcast that Start has stored or found.
+type StartResult struct {
+	Status
+	Existed bool // whether the broadcast existed before the call
+}
+
+// Start stores a broadcast. Run of any program then stores its events, unless its audience is a list: then add the users
+// first. A repeated call with the same content returns the stored broadcast and changes nothing, whatever its state.
+//
+// The error is an [*almanac.ValidationError] that names each invalid field, also if the handler of the type is an
+// [almanac.LaneNamer], an [*almanac.UnsupportedEventTypeError] if the type has no handler in this program, and a
+// [*ConflictError] if a broadcast with another content has the name. The result then has that one.
+func (s *Sender) Start(ctx context.Context, b Broadcast) (StartResult, error) {
+	if err := s.check(ctx, b); err != nil {
+		return StartResult{}, err
+	}
+	b = b.normal()
+	stored, existed, err := s.store.CreateBroadcast(ctx, b)
+	if err != nil {
+		return StartResult{}, err
+	}
+	s.wake()
+	if differ := b.differences(stored.Broadcast); len(differ) > 0 {
+		return StartResult{stored, existed}, &ConflictError{b.Name, differ}
+	}
+	return StartResult{stored, existed}, nil
+}
+
+// check returns an error if the broadcast cannot be stored.
+func (s *Sender) check(ctx context.Context, b Broadcast) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	zone := b.zone("UTC", time.Time{})
+	_, err := s.scheduler.ScheduleAtEach(ctx, b.Type, b.options(zone), func(func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (almanac.AddEventsResult, error) {
+		return almanac.AddEventsResult{}, nil
+	})
+	return err
+}
+
+func (s *Sender) wake() {
+	select {
+	case s.started <- struct{}{}:
+	default:
+	}
+}
+
+// AddUsers adds users to the list of a broadcast, up to 10,000 in one call. Users who are in the list already are left out. Ids of no user
+// are in the result. The error matches [almanac.ErrNotFound] if there is no such broadcast, and
+// [almanac.ErrInvalidStateTransition] if it is not [Collecting].
+func (s *Sender) AddUsers(ctx context.Context, name string, ids []uuid.UUID, externalIDs []string) (AddUsersResult, error) {
+	const most = 10_000
+	if len(ids)+len(externalIDs) > most {
+		return AddUsersResult{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "users", Problem: "are more than 10000"}}}
+	}
+	return s.store.AddBroadcastUsers(ctx, name, ids, externalIDs)
+}
+
+// Complete says that the list of a broadcast is complete: Run stores its events from then on. Repeating the call changes nothing. The errors are
+// those of Stop.
+func (s *Sender) Complete(ctx context.Context, name string) (Status, error) {
+	return s.act(ctx, name, Complete, "")
+}
+
+// Stop stops a broadcast. When it has returned, no event of the broadcast is stored or claimed any more, by any program. Deliveries that are under way
+// end. The pending events become CANCELLED with the reason, as fast as Run of any program does that. Stopping a stopped broadcast
+// changes nothing. The reason has at most 1,000 bytes and may be empty.
+//
+// The error matches [almanac.ErrNotFound] if there is no such broadcast, and [almanac.ErrInvalidStateTransition] if it has
+// ended. It matches [almanac.ErrLocked] if claims did not end within seconds: the broadcast is stopped then, and only
+// what they have claimed is delivered; call Stop again to be sure.
+//
+// To hold a broadcast for a while, pause its lane instead (see [Broadcast.Lane] and [almanac.Operator].Pause).
+func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) {
+	if len(reason) > 1000 {
+		return Status{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "reason", Problem: "has more than 1000 bytes"}}}
+	}
+	return s.act(ctx, name, Stop, reason)
+}
+
+// Resume continues a stopped broadcast: users who had no event yet get one, under the same keys, and pending events that the stop has not
+// cancelled yet are delivered. Events that it has cancelled stay so, as an ended event never changes:
+// requeue them to deliver them after all (see [almanac.Operator].Requeue). The errors are those of Stop.
+func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
+	return s.act(ctx, name, Resume, "")
+}
+
+func (s *Sender) act(ctx context.Context, name string, a Action, reason string) (Status, error) {
+	is, err := s.store.StepBroadcast(ctx, name, a, reason)
+	s.wake()
+	return is, err
+}
+
+// Get returns a broadcast. The error matches [almanac.ErrNotFound] if there is none.
+func (s *Sender) Get(ctx context.Context, name string) (Status, error) {
+	return s.store.Broadcast(ctx, name)
+}
+
+// List returns up to limit broadcasts, newest first. After is the name of the last one of the page before; "" means the
+// newest. The limit is 1 to 1,000. Zero means 100.
+func (s *Sender) List(ctx context.Context, after string, limit int) ([]Status, error) {
+	if limit < 0 || limit > 1000 {
+		return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}
+	}
+	return s.store.Broadcasts(ctx, after, cmp.Or(limit, 100))
+}
+
+// Progress returns how far a broadcast is, by zone. Until the broadcast has ended, this counts its ended events by an
+// index: a million take about a fifth of a second. Events that follow a user count in the zone where the user was when they were
+// stored, and their outcome in the zone where they ended. Requeued events are not counted.
+func (s *Sender) Progress(ctx context.Context, name string) (Progress, error) {
+	return s.store.BroadcastProgress(ctx, name)
+}
+
+// Delete deletes a broadcast that has ended, or was stopped and has nothing pending any more. Its events stay until they
+// are pruned. The name stays used: a broadcast with the same name reaches only users who have had no event of it.
+// The error matches [almanac.ErrInvalidStateTransition] if the broadcast has not ended.
+func (s *Sender) Delete(ctx context.Context, name string) error {
+	for more := true; more; {
+		var err error
+		if more, err = s.store.DeleteBroadcast(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prune deletes the broadcasts that ended before an instant, and returns how many.
+func (s *Sender) Prune(ctx context.Context, before time.Time) (pruned int, err error) {
+	for after := ""; ; {
+		page, err := s.store.Broadcasts(ctx, after, 1000)
+		if err != nil || len(page) == 0 {
+			return pruned, err
+		}
+		kept := ""
+		for _, b := range page {
+			if b.EndedAt.IsZero() || !b.EndedAt.Before(before) {
+				kept = b.Name
+				continue
+			}
+			if err := s.Delete(ctx, b.Name); err != nil && !errors.Is(err, almanac.ErrNotFound) {
+				return pruned, err
+			}
+			pruned++
+		}
+		if kept == "" || len(page) < 1000 {
+			return pruned, nil
+		}
+		after = kept
+	}
+}
+
+// ZonePreview is a zone of a [PreviewResult].
+type ZonePreview struct {
+	Zone
+	Users int
+}
+
+// PreviewResult says whom a broadcast would reach, and when.
+type PreviewResult struct {
+	At      time.Time     // by the clock of the repository, UTC; what has passed is judged at this time
+	Zones   []ZonePreview // those that are due first, first; zones that are left out last
+	Users   int           // users in zones that are not left out, also those who have opted out
+	Late    int           // of Users, those in zones where the time has passed, and who would get their event at once
+	LeftOut int           // users in zones that are left out
+	First   time.Time     // the first and the last instant; zero without users. A spread of the type comes on top
+	Last    time.Time
+}
+
+// Preview returns what Start would do now. It stores nothing and locks nothing, and reads all users. If the audience is a list, it is
+// the list of the stored broadcast with the name. The errors are those of Start, without [*ConflictError].
+func (s *Sender) Preview(ctx context.Context, b Broadcast) (PreviewResult, error) {
+	if err := s.check(ctx, b); err != nil {
+		return PreviewResult{}, err
+	}
+	b = b.normal()
+	users, now, err := s.store.CountBroadcast(ctx, b)
+	if err != nil {
+		return PreviewResult{}, err
+	}
+	done := PreviewResult{At: now}
+	names := make([]string, 0, len(users))
+	for name := range users {
+		names = append(names, name)
+	}
+	for _, z := range ZonesOf(b, names, now) {
+		n := users[z.Name]
+		done.Zones = append(done.Zones, ZonePreview{z, n})
+		if z.Skipped {
+			done.LeftOut += n
+			continue
+		}
+		if done.Users += n; z.Late {
+			done.Late += n
+		}
+		if done.First.IsZero() || z.Due.Before(done.First) {
+			done.First = z.Due
+		}
+		if z.Due.After(done.Last) {
+			done.Last = z.Due
+		}
+	}
+	slices.SortFunc(done.Zones, func(a, b ZonePreview) int { return a.Zone.Compare(b.Zone) })
+	return done, nil
+}
+
+// Compare orders zones: those that are due first, first; those that are left out last; then by name.
+func (z Zone) Compare(o Zone) int {
+	if z.Skipped != o.Skipped {
+		if z.Skipped {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(z.Due.Compare(o.Due), cmp.Compare(z.Name, o.Name))
+}

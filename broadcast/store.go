@@ -1,0 +1,247 @@
+package broadcast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// State is the state of a broadcast.
+type State string
+
+// The states.
+const (
+	Collecting State = "collecting" // its list of users is not complete
+	Storing    State = "storing"    // its events are being stored
+	Stored     State = "stored"     // all its events are stored
+	Stopped    State = "stopped"    // an operator has stopped it: what is pending is cancelled
+	Ended      State = "ended"      // all its events have ended
+)
+
+// Action is what a program or an operator has done to a broadcast.
+type Action string
+
+// The actions.
+const (
+	Create   Action = "create"
+	Complete Action = "complete" // the list of users is complete
+	Stop     Action = "stop"
+	Resume   Action = "resume"
+)
+
+// Step is an action as it is stored.
+type Step struct {
+	Action Action
+	At     time.Time // UTC
+	By     string    // the principal (see almanac.WithPrincipal), or else the role of the database; may be empty
+	Reason string    // why it was stopped, at most 1,000 bytes
+}
+
+// Status is a stored broadcast.
+type Status struct {
+	Broadcast
+	State     State
+	CreatedAt time.Time // by the clock of the database, UTC
+	EndedAt   time.Time // when all events of it had ended, UTC; zero before, and until what a stop leaves is cancelled
+	Steps     []Step    // oldest first
+}
+
+// StopReason is the reason with which the events of a stopped broadcast are CANCELLED.
+func (s Status) StopReason() string {
+	reason := "broadcast stopped"
+	for _, step := range s.Steps {
+		if step.Action == Stop && step.Reason != "" {
+			reason = "broadcast stopped: " + step.Reason
+		}
+	}
+	return reason
+}
+
+// After returns the state of a broadcast after an action. The error matches [almanac.ErrInvalidStateTransition]. Every
+// [Store] calls it. An action that has been done already changes nothing: then the state is the present one.
+func (s Status) After(a Action) (State, error) {
+	switch {
+	case a == Complete && s.State == Collecting:
+		return Storing, nil
+	case a == Complete && s.State != Stopped && s.Audience.Listed,
+		a == Stop && s.State == Stopped,
+		a == Resume && (s.State == Collecting || s.State == Storing || s.State == Stored):
+		return s.State, nil
+	case a == Stop && s.State != Ended:
+		return Stopped, nil
+	case a == Resume && s.State == Stopped && s.completed():
+		return Storing, nil
+	case a == Resume && s.State == Stopped:
+		return Collecting, nil
+	}
+	return s.State, fmt.Errorf("%w: broadcast %q is %s, and takes no %s", almanac.ErrInvalidStateTransition, s.Name, s.State, a)
+}
+
+// completed reports whether the users are known.
+func (s Status) completed() bool {
+	for _, step := range s.Steps {
+		if step.Action == Complete {
+			return true
+		}
+	}
+	return !s.Audience.Listed
+}
+
+// Counts are the users of a zone.
+type Counts struct {
+	Users    int // users of the audience who were read
+	Stored   int // events that were stored
+	OptedOut int // users who have opted out of the type
+	Refused  int // users whose event could not be planned or stored, or who were locked at the last attempt
+	LeftOut  int // users of a zone that is left out
+}
+
+// Add adds other counts.
+func (c *Counts) Add(o Counts) {
+	c.Users += o.Users
+	c.Stored += o.Stored
+	c.OptedOut += o.OptedOut
+	c.Refused += o.Refused
+	c.LeftOut += o.LeftOut
+}
+
+// ZoneProgress is how far a broadcast is in a zone.
+type ZoneProgress struct {
+	Zone
+	Counts
+	Read      bool // whether all users of the zone were read
+	Delivered int  // events that are COMPLETED; this and the next two count by the zone of the event
+	Failed    int  // events that are FAILED
+	Cancelled int  // events that are CANCELLED
+}
+
+// Progress is how far a broadcast is.
+type Progress struct {
+	Status
+	At    time.Time      // by the clock of the repository, UTC
+	Zones []ZoneProgress // those that are due first, first; zones that are left out last
+}
+
+// Total returns the sum of all zones. Its Zone is the one that is due first, and Read is whether all zones were read.
+func (p Progress) Total() ZoneProgress {
+	var all ZoneProgress
+	for i, z := range p.Zones {
+		if i == 0 {
+			all.Zone, all.Read = z.Zone, true
+		}
+		all.Counts.Add(z.Counts)
+		all.Delivered, all.Failed, all.Cancelled = all.Delivered+z.Delivered, all.Failed+z.Failed, all.Cancelled+z.Cancelled
+		all.Read = all.Read && z.Read
+	}
+	return all
+}
+
+// Due returns how many of the stored events are due or have been.
+func (p Progress) Due() (n int) {
+	for _, z := range p.Zones {
+		if !z.Skipped && !z.Due.After(p.At) {
+			n += z.Stored
+		}
+	}
+	return n
+}
+
+// AddUsersResult is the result of adding users to a list.
+type AddUsersResult struct {
+	Added   int         // users who were not in the list before
+	Unknown []uuid.UUID // ids of no user
+	// UnknownExternalIDs are external ids of no user.
+	UnknownExternalIDs []string
+}
+
+// Task is what a program does next for a broadcast that it has leased.
+type Task struct {
+	Status
+	Token uuid.UUID
+	Zone  Zone // of the users to read next; unused if the broadcast is Stopped
+}
+
+// ErrTaken means that a program may no longer do a [Task]: the broadcast was stopped, or another program has leased it.
+var ErrTaken = errors.New("broadcast: stopped, or taken by another program")
+
+// Store keeps broadcasts. A postgres.Store and the Repository of package almanactest are Stores, and the
+// suite conformance.TestBroadcasts defines what every Store must do. The store is that of the users and events.
+// Names of no broadcast are errors that match [almanac.ErrNotFound].
+type Store interface {
+	// CreateBroadcast stores a broadcast with the zones that users have, by [ZonesOf]. If the name is taken, it changes nothing
+	// and returns the stored one and true.
+	CreateBroadcast(ctx context.Context, b Broadcast) (s Status, existed bool, err error)
+
+	// Broadcast returns a broadcast.
+	Broadcast(ctx context.Context, name string) (Status, error)
+
+	// Broadcasts returns up to limit broadcasts, newest first, after the one with a name. With the name "" it begins with the newest.
+	Broadcasts(ctx context.Context, after string, limit int) ([]Status, error)
+
+	// AddBroadcastUsers adds users to the list of a broadcast that is [Collecting]. Otherwise the error matches
+	// [almanac.ErrInvalidStateTransition].
+	AddBroadcastUsers(ctx context.Context, name string, ids []uuid.UUID, externalIDs []string) (AddUsersResult, error)
+
+	// StepBroadcast does an action, if the state allows it (see [Status.After]). A stop pauses the lane of the broadcast in the
+	// same transaction, and a resume ends the pause. When StepBroadcast has returned from a stop, no event of the broadcast is stored or claimed.
+	StepBroadcast(ctx context.Context, name string, a Action, reason string) (Status, error)
+
+	// BroadcastProgress returns how far a broadcast is.
+	BroadcastProgress(ctx context.Context, name string) (Progress, error)
+
+	// CountBroadcast returns how many users an audience has in each zone, and the time. It changes nothing.
+	CountBroadcast(ctx context.Context, b Broadcast) (users map[string]int, now time.Time, err error)
+
+	// TakeBroadcast leases a broadcast for a term and returns what to do next, or false if there is nothing to do now. It leaves out
+	// broadcasts of the types in without, and those that another program has leased. The zones of a broadcast come in this order: those that were read
+	// less often, then those that are due earlier. TakeBroadcast makes a broadcast [Stored] when all zones were read, and sets its EndedAt, and the state [Ended] unless it is
+	// Stopped, when all its events have ended.
+	TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t Task, found bool, err error)
+
+	// StoreBroadcast reads up to limit users of the zone of a task who have no event of the broadcast, in the order of their ids, from where
+	// the last call ended. It stores events for them as [almanac.UserRepository].AddEvents does, in one transaction with the place and
+	// the counts of the zone, and extends the lease by a term. The error is [ErrTaken] if the broadcast is not [Storing] or the lease is another one;
+	// then nothing is stored. After the last user, [Task.Next] says when the zone is read again.
+	StoreBroadcast(ctx context.Context, t Task, term time.Duration, limit int, plan func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.Refusal, error)) (almanac.AddEventsResult, error)
+
+	// CancelBroadcast cancels up to limit pending events of a task whose broadcast is [Stopped], for its [Status.StopReason], and
+	// returns them. It leaves out events that another transaction has locked. The error is [ErrTaken] as in StoreBroadcast.
+	CancelBroadcast(ctx context.Context, t Task, term time.Duration, limit int) ([]almanac.Event, error)
+
+	// DeleteBroadcast deletes a broadcast whose EndedAt is set, with its list of users. Its events stay until they are pruned. It deletes a
+	// part of a long list and returns true if more is left. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.
+	DeleteBroadcast(ctx context.Context, name string) (more bool, err error)
+}
+
+// Next returns when a zone is read again, after it was read for the n-th time with some users locked, or the zero time. A zone is read twice at least: the second time
+// finds users who have moved to it from a zone that was not read yet. Broadcasts with newcomers read it again a minute before it is due, and when it is.
+func (t Task) Next(n, locked int, now time.Time) time.Time {
+	const tries, again, before = 8, 10 * time.Second, time.Minute
+	nearly := t.Zone.Due.Add(-before)
+	switch {
+	case t.Zone.Skipped:
+		return time.Time{}
+	case locked > 0 && n < tries:
+		return now.Add(again)
+	case t.Newcomers && now.Before(nearly):
+		return nearly
+	case t.Newcomers && now.Before(t.Zone.Due):
+		return t.Zone.Due
+	case n == 1:
+		return now
+	}
+	return time.Time{}
+}
+
+// Until returns until when users must have been created to be read.
+func (t Task) Until() time.Time {
+	if t.Newcomers && t.Zone.Due.After(t.CreatedAt) {
+		return t.Zone.Due
+	}
+	return t.CreatedAt
+}
