@@ -50,7 +50,7 @@ CREATE TABLE :"schema".users (
     birth_calendar text COLLATE "C" CHECK (birth_calendar ~ '^[a-z0-9-]{1,40}$'::text),
     birth_day     text COLLATE "C" CHECK (birth_day ~ '^((?!0000)[0-9]{4}-)?(?!00)[0-9]{2}L?-(?!00)[0-9]{2}$'::text),
     -- The IANA name that was given, in the spelling of the zone database.
-    timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
+    timezone      text COLLATE "C" NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     -- Where the zone comes from. A guess never replaces a declared zone: see docs/adr/0074-uncertain-zones.md.
     zone_source   text COLLATE "C" NOT NULL DEFAULT 'declared' CHECK (zone_source IN ('declared', 'guessed', 'default')),
     attributes    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'), -- facts for handlers, such as a hire date
@@ -93,6 +93,9 @@ CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_emai
 
 -- Finds the users whose zone is not declared. A host that always knows the zone has no entry.
 CREATE INDEX users_zone_source ON :"schema".users (zone_source, id) WHERE zone_source <> 'declared' AND deleted_at IS NULL;
+
+-- Finds the users of a zone in the order of their ids, for broadcasts, and the zones that users have. An edit changes the zone seldom.
+CREATE INDEX users_zone ON :"schema".users (timezone, id) WHERE deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page (HOT). See docs/adr/0024-live-rows.md.
@@ -251,6 +254,9 @@ CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc)
 
 -- Finds failures and cancellations, which are few among many events.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
+
+-- Counts the ended events of broadcasts, by zone. Of other events, only those that ScheduleAt has put into a lane with a name have an entry.
+CREATE INDEX history_broadcasts ON :"schema".history (lane) INCLUDE (target_timezone, status) WHERE origin = 'scheduled' AND lane <> '';
 
 -- Stalled series: their next event is still to be planned, because the handler failed when their last event ended, or because a program
 -- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
@@ -491,6 +497,76 @@ CREATE INDEX visits_due ON :"schema".visits (scope, event_type, pass, at, lane);
 CREATE INDEX visits_lane ON :"schema".visits (lane, at, event_type);
 
 ALTER TABLE :"schema".visits REPLICA IDENTITY FULL;
+
+-- Broadcasts: one event for each of many users. Its events are in the lane event_type/name, and name is their occurrence key. See
+-- docs/adr/0078-broadcasts.md.
+CREATE TABLE :"schema".broadcasts (
+    name        text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 90 AND strpos(name, '/') = 0),
+    event_type  text COLLATE "C" NOT NULL CHECK (length(event_type) <= 50),
+    payload     jsonb,                -- NULL: the handler makes it
+    wall        timestamp,            -- the wall time in the zone of each user, or NULL
+    instant     timestamptz,          -- the instant of all events, or NULL
+    passed      text        NOT NULL CHECK (passed IN ('now', 'skip', 'next-day')), -- where the time had passed at created_at
+    attributes  jsonb CHECK (jsonb_typeof(attributes) = 'object'), -- that users must have; NULL if none
+    locale      text        NOT NULL CHECK (length(locale) <= 100), -- of the users, or the beginning of it; '' for any
+    zones       text[]      NOT NULL, -- of the users; empty for any
+    listed      boolean     NOT NULL, -- whether the users are those of broadcast_users
+    newcomers   boolean     NOT NULL, -- whether users who are created later are included
+    state       text        NOT NULL CHECK (state IN ('collecting', 'storing', 'stored', 'stopped', 'ended')),
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at    timestamptz,          -- when all events had ended; NULL before
+    look_at     timestamptz,          -- when there is something to do; NULL: never
+    lease       uuid,                 -- of the program that does it; NULL if none
+    lease_until timestamptz,
+    CONSTRAINT broadcasts_instants_check CHECK (least(instant, created_at, ended_at, look_at, lease_until) >= '0001-01-01 00:00:00+00'
+        AND greatest(instant, created_at, ended_at, look_at, lease_until) < '10000-01-01 00:00:00+00'
+        AND coalesce(wall >= '0001-01-01 00:00:00' AND wall < '10000-01-01 00:00:00', true))
+);
+
+-- One row per broadcast and zone of users: when it is due there, how far it is, and counts of users.
+CREATE TABLE :"schema".broadcast_zones (
+    broadcast text COLLATE "C" NOT NULL REFERENCES :"schema".broadcasts (name),
+    zone      text COLLATE "C" NOT NULL CHECK (length(zone) <= 100),
+    wall      timestamp,            -- what clocks show there then; NULL if the zone is left out
+    due       timestamptz,          -- the instant, by the zone rules when the row was stored; NULL if the zone is left out
+    late      boolean     NOT NULL, -- whether the time had passed, and the events are due at once
+    reads     integer     NOT NULL DEFAULT 0 CHECK (reads BETWEEN 0 AND 1000), -- how often the zone was read to the end
+    next_at   timestamptz DEFAULT clock_timestamp(), -- when it is read again; NULL: never
+    position  uuid,                 -- the last user who was read; NULL at the beginning
+    users     bigint      NOT NULL DEFAULT 0,
+    stored    bigint      NOT NULL DEFAULT 0,
+    opted_out bigint      NOT NULL DEFAULT 0,
+    refused   bigint      NOT NULL DEFAULT 0, -- at the last reading
+    locked    bigint      NOT NULL DEFAULT 0, -- of the refused, those whom another transaction had locked
+    left_out  bigint      NOT NULL DEFAULT 0,
+    delivered bigint,               -- events that had ended at ended_at, by status; NULL before
+    failed    bigint,
+    cancelled bigint,
+    PRIMARY KEY (broadcast, zone),
+    CONSTRAINT broadcast_zones_instants_check CHECK (coalesce(least(due, next_at) >= '0001-01-01 00:00:00+00' AND greatest(due, next_at) < '10000-01-01 00:00:00+00', true)
+        AND coalesce(wall >= '0001-01-01 00:00:00' AND wall < '10000-01-01 00:00:00', true))
+);
+
+-- The users of broadcasts whose audience is a list.
+CREATE TABLE :"schema".broadcast_users (
+    user_id   uuid NOT NULL, -- no foreign key: see forget_user
+    broadcast text COLLATE "C" NOT NULL REFERENCES :"schema".broadcasts (name),
+    PRIMARY KEY (user_id, broadcast)
+);
+
+CREATE INDEX broadcast_users_broadcast ON :"schema".broadcast_users (broadcast);
+
+-- What was done to broadcasts, and by whom.
+CREATE TABLE :"schema".broadcast_steps (
+    id        bigint      PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    broadcast text COLLATE "C" NOT NULL REFERENCES :"schema".broadcasts (name),
+    action    text        NOT NULL CHECK (action IN ('create', 'complete', 'stop', 'resume')),
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    principal text        NOT NULL DEFAULT left(coalesce(nullif(current_setting('almanac.principal', true), ''), session_user::text), 200),
+    reason    text        NOT NULL CHECK (octet_length(reason) <= 1010)
+);
+
+CREATE INDEX broadcast_steps_broadcast ON :"schema".broadcast_steps (broadcast);
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
 CREATE TABLE :"schema".settings (
@@ -1347,6 +1423,7 @@ BEGIN
     )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
     DELETE FROM audit a WHERE a.id = ANY (ARRAY (SELECT x.id FROM audit x WHERE x.user_id = OLD.id LIMIT page));
+    DELETE FROM broadcast_users b WHERE b.user_id = OLD.id;
     -- Consumers who have not read a row yet must not miss it. A relay that prunes may keep its transaction open, so rows that it has
     -- locked are left to it, or to a later pruning.
     WITH read AS MATERIALIZED (
@@ -1535,6 +1612,10 @@ COMMENT ON TABLE :"schema".lanes IS 'The lanes that have limits, or are or were 
 COMMENT ON TABLE :"schema".lane_states IS 'One row per lane that has limits, or whose receiver fails';
 COMMENT ON TABLE :"schema".lane_clock IS 'When the clock was set';
 COMMENT ON TABLE :"schema".visits IS 'When lanes with names are to be looked at';
+COMMENT ON TABLE :"schema".broadcasts IS 'Broadcasts: one event for each of many users';
+COMMENT ON TABLE :"schema".broadcast_zones IS 'How far broadcasts are in each zone';
+COMMENT ON TABLE :"schema".broadcast_users IS 'The users of broadcasts to a list';
+COMMENT ON TABLE :"schema".broadcast_steps IS 'What was done to broadcasts, and by whom';
 COMMENT ON TABLE :"schema".settings IS 'The settings that all programs must have with the same value';
 COMMENT ON TABLE :"schema".audit IS 'The steps of events, while the audit trail is enabled';
 COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is enabled';
@@ -1553,9 +1634,10 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
-    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
+    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".broadcasts, :"schema".broadcast_zones, :"schema".broadcast_users, :"schema".broadcast_steps,
+    :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
     :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
-REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
+REVOKE USAGE, UPDATE ON SEQUENCE :"schema".broadcast_steps_id_seq, :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;
 
 -- After everything that creates, so that a partly applied file does not count as the complete schema.

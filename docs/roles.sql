@@ -32,7 +32,7 @@
 --
 -- A role with UPDATE or DELETE on a whole table may lock the table (LOCK in the manual), and so stop all other programs until its
 -- transaction ends. The worker may lock users, queue, history, keys, leases, zone_rules, zone_marks, unplanned, due_counts and
--- due_changes, and the API users, queue and keys. An API may also mark a zone with a release that no program has. The database
+-- due_changes, and the API users, queue and keys. The operator may also lock lane_states and the tables of broadcasts. An API may also mark a zone with a release that no program has. The database
 -- follows the mark, unless its programs have WithQuarantine, and each program reports that its zone data is older, until almanac
 -- reconcile --trust runs. Give these two roles to your own programs only. The relay and the reader cannot lock a table against a writer.
 
@@ -96,7 +96,7 @@ BEGIN
     -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
     -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
-        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE quarantine', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE settings', 'TABLE unplanned',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE quarantine', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE broadcasts', 'TABLE broadcast_zones', 'TABLE broadcast_users', 'TABLE broadcast_steps', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
@@ -107,7 +107,7 @@ BEGIN
         EXECUTE format('ALTER %s OWNER TO almanac_owner', object);
         EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader', object);
     END LOOP;
-    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq, zone_marks_id_seq
+    REVOKE ALL ON SEQUENCE broadcast_steps_id_seq, series_id_seq, audit_id_seq, outbox_sequence_seq, zone_marks_id_seq
         FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing, it only reads this table.
@@ -144,6 +144,12 @@ BEGIN
     GRANT INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_worker, almanac_api;
     GRANT INSERT ON due_changes TO almanac_worker, almanac_api;
 
+    -- The API creates broadcasts, and adds users to their lists. Both add zones that users have by now, and change the state: the API when a
+    -- list is complete, the worker when everything is stored or has ended.
+    GRANT SELECT ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_worker, almanac_api;
+    GRANT INSERT (broadcast, zone, wall, due, late) ON broadcast_zones TO almanac_worker, almanac_api;
+    GRANT UPDATE (state, ended_at, look_at, lease, lease_until) ON broadcasts TO almanac_worker, almanac_api;
+
     -- The worker alone. Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least. Pruning locks ended events, whose guard refuses every update.
     GRANT UPDATE (updated_at) ON users, history TO almanac_worker;
@@ -178,6 +184,9 @@ BEGIN
         step_lane(text, timestamptz, timestamptz, bigint, timestamptz, timestamptz, bigint[], uuid[], integer[], timestamptz[]),
         claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
+    -- How far a broadcast is.
+    GRANT UPDATE (reads, next_at, position, users, stored, opted_out, refused, locked, left_out, delivered, failed, cancelled) ON broadcast_zones
+        TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT INSERT (id, first_name, last_name, date_of_birth, birth_calendar, birth_day, timezone, zone_source, attributes, locale, email,
@@ -193,12 +202,19 @@ BEGIN
         retry_count, claim_count, crash_count, version, created_at, updated_at, origin_event, series_name, origin, follows_user,
         payload_made, forced, lane) ON history TO almanac_api;
 
+    GRANT INSERT (name, event_type, payload, wall, instant, passed, attributes, locale, zones, listed, newcomers, state, look_at) ON broadcasts
+        TO almanac_api;
+    GRANT INSERT (broadcast, action, reason) ON broadcast_steps TO almanac_api;
+    GRANT INSERT (user_id, broadcast) ON broadcast_users TO almanac_api;
+
     -- The operator, besides what the worker and the API may. A requeued event keeps the number of claims and the last error of the
     -- failed event.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
     GRANT SELECT, INSERT, UPDATE (rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes
         TO almanac_operator;
     GRANT DELETE ON lane_states TO almanac_operator;
+    -- A broadcast is stopped with a pause of its lane, so only the operator stops one, and deletes one that has ended.
+    GRANT DELETE ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_operator;
 
     -- The relay. What it reads holds ids, types and kinds. Triggers write the outbox. Functions of the owner delete, because the right
     -- to delete from a table is the right to lock it.
@@ -213,7 +229,7 @@ BEGIN
     -- Without user ids, so that no birthday can be assigned to a user; without texts of the host and of receivers; and without
     -- idempotency keys, which can be guessed: see docs/adr/0039-privileges.md. A count reads each of the views by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
-        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from, lane)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than which event is open and when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane, consulted) ON queue TO almanac_reader;
@@ -230,6 +246,10 @@ BEGIN
         failures) ON lane_states TO almanac_reader;
     GRANT SELECT (scope, event_type, pass, at) ON visits TO almanac_reader;
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
+    -- What is broadcast and by whom, and how far it is, without the last user who was read.
+    GRANT SELECT ON broadcasts, broadcast_steps TO almanac_reader;
+    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users, stored, opted_out, refused, locked, left_out, delivered, failed, cancelled)
+        ON broadcast_zones TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;
     -- Without user ids and reasons, as the events. Without principals, which may be names of people.

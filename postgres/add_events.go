@@ -51,33 +51,38 @@ func planNothing([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { ret
 
 // addEvents stores events for users in one transaction.
 func (s *Store) addEvents(ctx context.Context, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
-	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		added = almanac.AddEventsResult{}
-		users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
-		if err != nil {
-			return err
-		}
-		added.Locked = others(ids, users)
-		standings, now, err := s.userSeries(ctx, tx, eventType, users)
-		if err != nil {
-			return err
-		}
-		wanted, err := s.planAll(ctx, tx, standings, now, plan)
-		if err != nil {
-			return err
-		}
-		locked, err := s.lockWanted(ctx, tx, wanted)
-		if err != nil {
-			return err
-		}
-		wanted = slices.DeleteFunc(wanted, func(e almanac.Event) bool { return slices.Contains(locked, e.UserID) })
-		added.Users, added.Locked = len(users)-len(locked), append(added.Locked, locked...)
-		if added.Events, err = s.insert(ctx, tx, keys, wanted); err != nil {
-			return err
-		}
-		return s.hint(ctx, tx, added.Events)
+	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
+		added, err = s.addTo(ctx, tx, keys, eventType, ids, plan)
+		return err
 	})
 	return added, err
+}
+
+// addTo locks users, and stores events for those that it has locked.
+func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
+	users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
+	if err != nil {
+		return added, err
+	}
+	added.Locked = others(ids, users)
+	standings, now, err := s.userSeries(ctx, tx, eventType, users)
+	if err != nil {
+		return added, err
+	}
+	wanted, err := s.planAll(ctx, tx, standings, now, plan)
+	if err != nil {
+		return added, err
+	}
+	locked, err := s.lockWanted(ctx, tx, wanted)
+	if err != nil {
+		return added, err
+	}
+	wanted = slices.DeleteFunc(wanted, func(e almanac.Event) bool { return slices.Contains(locked, e.UserID) })
+	added.Users, added.Locked = len(users)-len(locked), append(added.Locked, locked...)
+	if added.Events, err = s.insert(ctx, tx, keys, wanted); err != nil {
+		return added, err
+	}
+	return added, s.hint(ctx, tx, added.Events)
 }
 
 // others returns the ids that belong to none of the users.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
@@ -32,6 +33,10 @@ func TestPostgresRepository(t *testing.T) {
 		return withStatistics{repository, statistics}
 	})
 	conformance.TestStatistics(t, open)
+	conformance.TestBroadcasts(t, func(t *testing.T) (almanac.Repository, broadcast.Store) {
+		store := among.store(t)
+		return decorated{store}, store
+	})
 }
 
 // withStatistics is a repository with statistics.

@@ -274,7 +274,7 @@ func TestStoredNumbersOverflowInNoStatement(t *testing.T) {
 func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
-	const steps, copied = "a guard lets it rise step by step", "only copied and compared"
+	const steps, copied, counts = "a guard lets it rise step by step", "only copied and compared", "a bigint that only workers write"
 	why := map[string]string{
 		"series.version": steps, "series.retry_count": steps, "series.claim_count": steps, "series.crash_count": steps, "users.version": steps,
 		"series.current_user_version": copied, "series.user_version": copied,
@@ -287,6 +287,9 @@ func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 		"due_changes.quarter": copied, "due_counts.quarter": copied,
 		"due_changes.n": "its sum is a bigint", "due_counts.n": "a bigint that only workers write",
 		"zone_rules.fingerprint": copied, "zone_rules.since": copied, "zone_marks.fingerprint": copied, "zone_marks.since": copied, "calendars.since": "a check bounds it",
+		"broadcast_zones.reads": "a check bounds it", "broadcast_zones.users": counts, "broadcast_zones.stored": counts, "broadcast_zones.opted_out": counts,
+		"broadcast_zones.refused": counts, "broadcast_zones.locked": counts, "broadcast_zones.left_out": counts,
+		"broadcast_zones.delivered": counts, "broadcast_zones.failed": counts, "broadcast_zones.cancelled": counts,
 		"quarantine.changes": "a check bounds it", "quarantine.largest": copied,
 		"outbox_consumers.low": copied, "outbox_consumers.next_low": copied, "outbox_consumers.last": copied,
 	}

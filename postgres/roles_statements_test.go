@@ -13,13 +13,15 @@ import (
 
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
-	"worker operator": `Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
+	"worker operator": `CountBroadcastUsers EndBroadcast EndClaims MoveBroadcastZone
+		Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
 		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutCalendar PutQuarantine PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
 		TryAlone VisitAgain`,
-	"api operator":           "HideUser InsertUsers UpdateUser",
-	"operator":               "Pause PutLane RemoveLane RequeueEvents Resume",
+	"api operator":           "AddBroadcastStep AddBroadcastUsers CreateBroadcast HideUser InsertUsers UpdateUser",
+	"operator":               "DeleteBroadcast DeleteBroadcastUsers Pause PutLane RemoveLane RequeueEvents Resume",
 	"worker operator reader": "LaneBefore LaneLoads Lanes ListLeases Paused Until",
-	"worker api operator reader": `Calendars Consulted DueCounts Missed Quarantines Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
+	"worker api operator reader": `BroadcastProgress Broadcasts NextBroadcastZone OpenBroadcast UserZones
+		Calendars Consulted DueCounts Missed Quarantines Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
 		StatsZones StatsZonesSampled ZoneMarks ZoneRules`,
 	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",
 	"relay reader":                     "Consumers OutboxSnapshot",

@@ -1,0 +1,296 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
+)
+
+// TakeBroadcast leases a broadcast that has something to do.
+func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t broadcast.Task, found bool, err error) {
+	if without == nil {
+		without = []string{}
+	}
+	for more := true; more && !found && err == nil; {
+		err = s.transact(ctx, "take a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+			t, found = broadcast.Task{Token: token}, false
+			names, err := all(ctx, tx, s.statements.TakeBroadcast, pgx.StrictNamedArgs{"token": uuidArg(token), "term": term, "without": without}, pgx.RowTo[string])
+			if more = len(names) > 0; err != nil || !more {
+				return err
+			}
+			if t.Status, err = s.broadcast(ctx, tx, names[0]); err != nil {
+				return err
+			}
+			if t.State == broadcast.Storing {
+				found, err = s.nextZone(ctx, tx, &t)
+			} else {
+				found, err = s.restOf(ctx, tx, t.Status)
+			}
+			return err
+		})
+	}
+	return t, found, err
+}
+
+// nextZone finds the zone to read next. If there is none, it notes when to look again.
+func (s *Store) nextZone(ctx context.Context, tx pgx.Tx, t *broadcast.Task) (found bool, err error) {
+	for range 2 {
+		zones, err := all(ctx, tx, s.statements.NextBroadcastZone, pgx.StrictNamedArgs{"name": t.Name}, scanBroadcastZone)
+		if err != nil {
+			return false, err
+		}
+		if len(zones) > 0 {
+			t.Zone = zones[0]
+			return true, nil
+		}
+		if added, err := s.addZones(ctx, tx, t.Broadcast, t.CreatedAt); err != nil {
+			return false, err
+		} else if !added {
+			break
+		}
+	}
+	_, err = tx.Exec(ctx, s.statements.RestBroadcast, pgx.StrictNamedArgs{"name": t.Name})
+	return false, err
+}
+
+func scanBroadcastZone(row pgx.CollectableRow) (z broadcast.Zone, err error) {
+	var wall pgtype.Timestamp
+	var due *time.Time
+	err = row.Scan(&z.Name, &wall, &due, &z.Late)
+	z.At, z.Due, z.Skipped = wallOrZero(wall), utcOrZero(due), due == nil
+	return z, err
+}
+
+// restOf reports whether a broadcast has events to cancel. If not, it notes that all have ended, or when to look again.
+func (s *Store) restOf(ctx context.Context, tx pgx.Tx, is broadcast.Status) (found bool, err error) {
+	var pending, processing bool
+	if err := tx.QueryRow(ctx, s.statements.OpenBroadcast, pgx.StrictNamedArgs{"type": is.Type, "lane": is.Lane()}).Scan(&pending, &processing); err != nil {
+		return false, err
+	}
+	switch {
+	case pending && is.State == broadcast.Stopped:
+		return true, nil
+	case pending || processing:
+		_, err = tx.Exec(ctx, s.statements.LookAgain, pgx.StrictNamedArgs{"name": is.Name})
+	default:
+		_, err = tx.Exec(ctx, s.statements.EndBroadcast, pgx.StrictNamedArgs{"name": is.Name, "lane": is.Lane()})
+	}
+	return false, err
+}
+
+// StoreBroadcast stores the events of a page of users.
+func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (added almanac.AddEventsResult, err error) {
+	p := broadcastPage{store: s, task: t, term: term, plan: plan, tells: true}
+	if err := p.read(ctx, limit); err != nil {
+		return added, err
+	}
+	if t.Zone.Skipped || len(p.at.ids) == 0 {
+		return p.pass(ctx, nil)
+	}
+	whole := len(p.at.ids)
+	added, err = addInHalves(p.at.ids, func(ids []uuid.UUID) (almanac.AddEventsResult, error) {
+		return p.add(ctx, ids, len(ids) == whole)
+	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
+		return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
+	})
+	if err == nil && !p.moved {
+		_, err = p.pass(ctx, &broadcast.Counts{Users: len(added.Refused), Refused: len(added.Refused)})
+	}
+	return added, err
+}
+
+// broadcastPage is a page of users of a zone.
+type broadcastPage struct {
+	store  *Store
+	task   broadcast.Task
+	term   time.Duration
+	plan   func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)
+	at     broadcastPlace
+	locked int  // users of the page
+	tells  bool // whether the next counts are the first ones of a reading
+	moved  bool // whether the zone has the place after the page
+}
+
+// broadcastPlace is where a page is in its zone.
+type broadcastPlace struct {
+	ids    []uuid.UUID // of the users of the page
+	last   *uuid.UUID  // the last user of the page; nil at the end of the zone
+	first  bool        // whether it is the first page of a reading
+	reads  int         // how often the zone was read before
+	locked int         // on earlier pages
+}
+
+// scans is how many users a page looks at: the limit, and more if few of them match.
+const scans = 10
+
+// read reads the page.
+func (p *broadcastPage) read(ctx context.Context, limit int) error {
+	t := p.task
+	args := audienceArgs(t.Broadcast)
+	args["zone"], args["type"], args["until"], args["scan"], args["limit"] = t.Zone.Name, t.Type, t.Until(), scans*limit, limit
+	args["detached"] = almanac.SeriesOf(almanac.Event{Type: t.Type, OccurrenceKey: t.Name, Origin: almanac.Origin{Kind: almanac.OriginScheduled}}).Detached
+	return p.store.do(ctx, "find users of a broadcast", func(ctx context.Context, db DB) (err error) {
+		p.at, err = one(ctx, db, p.store.statements.BroadcastPage, args, func(row pgx.CollectableRow) (at broadcastPlace, err error) {
+			var scanned int
+			err = row.Scan(&at.ids, &at.last, &scanned, &at.first, &at.reads, &at.locked)
+			if len(at.ids) == limit {
+				at.last = &at.ids[limit-1]
+			} else if scanned < scans*limit {
+				at.last = nil
+			}
+			return at, err
+		})
+		if errors.Is(err, pgx.ErrNoRows) { // deleted
+			err = asIs(broadcast.ErrTaken)
+		}
+		p.tells = p.at.first
+		return err
+	})
+}
+
+// add stores the events of some users of the page, and with those of all users the place after the page.
+func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (added almanac.AddEventsResult, err error) {
+	s, refused := p.store, make(map[uuid.UUID]error)
+	err = s.transactKeys(ctx, "store a page of a broadcast", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
+			return err
+		}
+		clear(refused)
+		var err error
+		added, err = s.addTo(ctx, tx, keys, p.task.Type, ids, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+			events, no, err := p.plan(users, now)
+			for _, one := range users {
+				delete(refused, one.User.ID)
+			}
+			for _, one := range no {
+				refused[one.UserID] = one.Err
+			}
+			return events, err
+		})
+		if err != nil {
+			return err
+		}
+		counts := broadcast.Counts{Users: len(ids), Stored: len(added.Events), Refused: len(added.Locked)}
+		for _, err := range refused {
+			if errors.Is(err, almanac.ErrOptedOut) {
+				counts.OptedOut++
+			} else {
+				counts.Refused++
+			}
+		}
+		return p.count(ctx, tx, counts, len(added.Locked), whole)
+	})
+	if err == nil {
+		p.tells, p.moved, p.locked = false, whole, p.locked+len(added.Locked)
+	}
+	return added, err
+}
+
+// pass stores the place after the page, and counts.
+func (p *broadcastPage) pass(ctx context.Context, counts *broadcast.Counts) (added almanac.AddEventsResult, err error) {
+	if counts == nil {
+		counts = &broadcast.Counts{Users: len(p.at.ids), LeftOut: len(p.at.ids)}
+	}
+	err = p.store.transact(ctx, "pass users of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
+			return err
+		}
+		return p.count(ctx, tx, *counts, 0, true)
+	})
+	return added, err
+}
+
+// keep locks the broadcast, unless it was stopped or another program has it.
+func (p *broadcastPage) keep(ctx context.Context, tx pgx.Tx, state broadcast.State) error {
+	args := pgx.StrictNamedArgs{"name": p.task.Name, "token": uuidArg(p.task.Token), "state": string(state), "term": p.term}
+	kept, err := all(ctx, tx, p.store.statements.KeepBroadcast, args, pgx.RowTo[string])
+	if err == nil && len(kept) == 0 {
+		err = asIs(broadcast.ErrTaken)
+	}
+	return err
+}
+
+// count stores counts of users, and if the page is over the place after it.
+func (p *broadcastPage) count(ctx context.Context, tx pgx.Tx, c broadcast.Counts, locked int, over bool) error {
+	s := p.store
+	zone := pgx.StrictNamedArgs{"name": p.task.Name, "zone": p.task.Zone.Name}
+	_, err := tx.Exec(ctx, s.statements.CountBroadcastUsers, pgx.StrictNamedArgs{
+		"name": p.task.Name, "zone": p.task.Zone.Name, "first": p.tells, "users": c.Users, "stored": c.Stored, "opted_out": c.OptedOut,
+		"refused": c.Refused, "locked": locked, "left_out": c.LeftOut,
+	})
+	if err != nil || !over {
+		return err
+	}
+	zone["position"], zone["next"] = nil, nil
+	if p.at.last != nil {
+		zone["position"] = uuidArg(*p.at.last)
+	} else {
+		now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
+		if err != nil {
+			return err
+		}
+		zone["next"] = orNull(p.task.Next(p.at.reads+1, p.at.locked+p.locked+locked, now.UTC()))
+	}
+	_, err = tx.Exec(ctx, s.statements.MoveBroadcastZone, zone)
+	return err
+}
+
+// CancelBroadcast cancels pending events of a stopped broadcast.
+func (s *Store) CancelBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int) (cancelled []almanac.Event, err error) {
+	p := broadcastPage{store: s, task: t, term: term}
+	err = s.transact(ctx, "cancel events of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+		cancelled = nil
+		if err := p.keep(ctx, tx, broadcast.Stopped); err != nil {
+			return err
+		}
+		ids, err := all(ctx, tx, s.statements.PendingOfBroadcast, pgx.StrictNamedArgs{"type": t.Type, "lane": t.Lane(), "limit": limit}, scanID)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 { // those that are left are locked
+			_, err = tx.Exec(ctx, s.statements.LookAgain, pgx.StrictNamedArgs{"name": t.Name})
+			return err
+		}
+		pending, err := all(ctx, tx, s.statements.Waiting, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
+		if err != nil || len(pending) == 0 {
+			return err
+		}
+		now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
+		if err != nil {
+			return err
+		}
+		for i, e := range pending {
+			if pending[i], err = e.Cancel(t.StopReason()); err != nil {
+				return asIs(err)
+			}
+		}
+		cancelled, err = s.cancelAt(ctx, tx, pending, now)
+		return err
+	})
+	return cancelled, err
+}
+
+// cancelAt cancels pending events of several users at a time, and returns them as stored. It leaves out events that were claimed meanwhile.
+func (s *Store) cancelAt(ctx context.Context, tx pgx.Tx, events []almanac.Event, now time.Time) ([]almanac.Event, error) {
+	ids, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
+		"ids":      uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
+		"versions": column(events, func(e almanac.Event) int { return e.Version }),
+		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
+		"waiting":  column(events, func(almanac.Event) bool { return false }),
+		"ended": column(events, func(e almanac.Event) pgtype.Timestamp {
+			return localOrNull(e.Occurrence().Zone.WallTime(now)) // the zone of the user, unless the user has moved
+		}),
+	}, scanID)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
+	return inOrderOf(events, stored), err
+}

@@ -1,0 +1,36 @@
+-- The next users of a zone who have no event of a broadcast, in the order of their ids.
+--   @name text · @zone text · @type text · @detached text (these name the series of its events) · @until timestamptz (when users were created)
+--   @attributes text (JSON; NULL: any) · @locale text ('': any) · @listed boolean · @scan bigint (users to look at) · @limit bigint
+-- Locks nothing. Returns the users; the last user who was looked at, or NULL; how many were looked at; and of the zone, whether the page is its first
+-- one, how often it was read before, and how many users were locked on earlier pages. Subqueries make the planner look users up one by one.
+WITH at AS MATERIALIZED (
+    SELECT z.position, z.reads, CASE WHEN z.position IS NULL THEN 0::bigint ELSE z.locked END AS locked
+    FROM :"schema".broadcast_zones z
+    WHERE z.broadcast = @name::text AND z.zone = @zone::text
+), scanned AS MATERIALIZED (
+    SELECT u.id, u.created_at, u.attributes, u.locale
+    FROM :"schema".users u
+    WHERE u.timezone = @zone::text AND u.deleted_at IS NULL
+        AND u.id > coalesce((SELECT at.position FROM at), '00000000-0000-0000-0000-000000000000')
+    ORDER BY u.id
+    LIMIT @scan::bigint
+), picked AS MATERIALIZED (
+    SELECT s.id
+    FROM scanned s
+    WHERE s.created_at <= @until::timestamptz
+        AND (@attributes::text IS NULL OR s.attributes @> @attributes::text::jsonb)
+        AND (@locale::text = '' OR s.locale = @locale::text OR pg_catalog.starts_with(s.locale, @locale::text || '-'::text))
+        AND (NOT @listed::boolean OR (
+            SELECT l.user_id FROM :"schema".broadcast_users l WHERE l.user_id = s.id AND l.broadcast = @name::text
+        ) IS NOT NULL)
+        AND (
+            SELECT x.id
+            FROM :"schema".series x
+            WHERE x.user_id = s.id AND x.event_type = @type::text AND x.name = '' AND x.detached = @detached::text
+        ) IS NULL
+    ORDER BY s.id
+    LIMIT @limit::bigint
+)
+SELECT ARRAY (SELECT p.id FROM picked p ORDER BY p.id), (SELECT s.id FROM scanned s ORDER BY s.id DESC LIMIT 1), (SELECT count(*) FROM scanned),
+    at.position IS NULL, at.reads, at.locked
+FROM at

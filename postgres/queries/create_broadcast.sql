@@ -1,0 +1,9 @@
+-- Store a broadcast, unless its name is taken.
+--   @name text · @type text · @payload text (JSON; NULL: the handler makes it) · @wall timestamp, @instant timestamptz (one is NULL)
+--   @passed text · @attributes text (JSON; NULL: any) · @locale text · @zones text[] · @listed boolean · @newcomers boolean · @state text
+-- Returns when it was created, or nothing. Waits for another transaction that stores the name.
+INSERT INTO :"schema".broadcasts (name, event_type, payload, wall, instant, passed, attributes, locale, zones, listed, newcomers, state, look_at)
+VALUES (@name::text, @type::text, @payload::text::jsonb, @wall::timestamp, @instant::timestamptz, @passed::text, @attributes::text::jsonb, @locale::text,
+    @zones::text[], @listed::boolean, @newcomers::boolean, @state::text, CASE WHEN @listed::boolean THEN NULL ELSE clock_timestamp() END)
+ON CONFLICT (name) DO NOTHING
+RETURNING created_at
