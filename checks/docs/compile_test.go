@@ -24,7 +24,7 @@ import (
 // imported are the packages that fragments may name, by the name.
 var imported = map[string]string{
 	"almanac": "github.com/almanac-go/almanac", "calendar": "github.com/almanac-go/almanac/calendar", "postgres": "github.com/almanac-go/almanac/postgres", "webhook": "github.com/almanac-go/almanac/webhook",
-	"almanactest": "github.com/almanac-go/almanac/almanactest", "conformance": "github.com/almanac-go/almanac/almanactest/conformance", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "signedlink": "github.com/almanac-go/almanac/signedlink", "ops": "github.com/almanac-go/almanac/ops", "command": "github.com/almanac-go/almanac/cmd/command", "calendars": "github.com/almanac-go/almanac/contrib/calendars",
+	"almanactest": "github.com/almanac-go/almanac/almanactest", "conformance": "github.com/almanac-go/almanac/almanactest/conformance", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "signedlink": "github.com/almanac-go/almanac/signedlink", "ops": "github.com/almanac-go/almanac/ops", "broadcast": "github.com/almanac-go/almanac/broadcast", "command": "github.com/almanac-go/almanac/cmd/command", "calendars": "github.com/almanac-go/almanac/contrib/calendars",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool", "stdlib": "github.com/jackc/pgx/v5/stdlib", "uuid": "github.com/google/uuid",
 	"context": "context", "sql": "database/sql", "json": "encoding/json", "errors": "errors", "fmt": "fmt", "iter": "iter", "log": "log", "slog": "log/slog",
 	"http": "net/http", "os": "os", "signal": "os/signal", "strings": "strings", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",
@@ -34,6 +34,7 @@ var imported = map[string]string{
 var given = map[string]string{
 	"ctx": "var ctx context.Context", "pool": "var pool *pgxpool.Pool", "tx": "var tx pgx.Tx", "db": "var db *sql.DB", "t": "var t *testing.T",
 	"store": "var store *postgres.Store", "registry": "var registry almanac.Registry", "scheduler": "var scheduler almanac.Scheduler",
+	"sender":  "var sender *broadcast.Sender",
 	"profile": "var profile almanac.Profile", "profiles": "var profiles iter.Seq2[almanac.Profile, error]", "eventType": "var eventType string",
 	"deliver": "var deliver almanac.DelivererFunc", "options": "var options []almanac.Option", "id": "var id uuid.UUID",
 	"mux": "var mux *http.ServeMux", "token": "var token string", "isOperator": "func isOperator(r *http.Request) bool { return r != nil }",
