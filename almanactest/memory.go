@@ -26,15 +26,14 @@ type Repository struct {
 
 // state is everything that a transaction can roll back.
 type state struct {
-	users      map[uuid.UUID]user
-	events     map[uuid.UUID]almanac.Event
-	leases     map[uuid.UUID]lease
-	due        map[uuid.UUID]time.Time          // the instant of each event when it was created, which its idempotency key hashes
-	used       map[series]almanac.UsedKeys      // of the events that have ended
-	waits      map[series]almanac.StalledSeries // the stalled series
-	shared     map[string]almanac.Setting       // by name
-	pruned     time.Time                        // events due before it may have been pruned
-	broadcasts map[string]broadcasted           // by name
+	users  map[uuid.UUID]user
+	events map[uuid.UUID]almanac.Event
+	leases map[uuid.UUID]lease
+	due    map[uuid.UUID]time.Time          // the instant of each event when it was created, which its idempotency key hashes
+	used   map[series]almanac.UsedKeys      // of the events that have ended
+	waits  map[series]almanac.StalledSeries // the stalled series
+	shared map[string]almanac.Setting       // by name
+	pruned time.Time                        // events due before it may have been pruned
 	rules
 	lanes
 	index
@@ -122,16 +121,15 @@ func NewRepository(clock func() time.Time) *Repository {
 		clock = time.Now
 	}
 	return &Repository{clock: clock, state: state{
-		users:      make(map[uuid.UUID]user),
-		events:     make(map[uuid.UUID]almanac.Event),
-		leases:     make(map[uuid.UUID]lease),
-		due:        make(map[uuid.UUID]time.Time),
-		used:       make(map[series]almanac.UsedKeys),
-		waits:      make(map[series]almanac.StalledSeries),
-		lanes:      lanes{pauses: make(map[string]almanac.Pause), limits: make(map[string]lane), passes: make(map[string]float64), breakers: make(map[string]almanac.Breaker)},
-		shared:     make(map[string]almanac.Setting),
-		index:      newIndex(),
-		broadcasts: make(map[string]broadcasted),
+		users:  make(map[uuid.UUID]user),
+		events: make(map[uuid.UUID]almanac.Event),
+		leases: make(map[uuid.UUID]lease),
+		due:    make(map[uuid.UUID]time.Time),
+		used:   make(map[series]almanac.UsedKeys),
+		waits:  make(map[series]almanac.StalledSeries),
+		lanes:  lanes{broadcasts: make(map[string]broadcasted), pauses: make(map[string]almanac.Pause), limits: make(map[string]lane), passes: make(map[string]float64), breakers: make(map[string]almanac.Breaker)},
+		shared: make(map[string]almanac.Setting),
+		index:  newIndex(),
 	}}
 }
 

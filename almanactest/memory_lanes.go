@@ -27,13 +27,14 @@ type lane struct {
 
 // lanes is what a repository has of lanes.
 type lanes struct {
-	pauses   map[string]almanac.Pause   // the last one of each event type; without its beginning if the type was resumed
-	limits   map[string]lane            // by name
-	breakers map[string]almanac.Breaker // by name
-	passes   map[string]float64         // how much of their room lanes have had, divided by their weights
-	claims   int                        // beside lanes with limits
-	first    int                        // which of the types of a claim begins
-	seen     time.Time                  // what the clock showed at the last claim
+	pauses     map[string]almanac.Pause   // the last one of each event type; without its beginning if the type was resumed
+	limits     map[string]lane            // by name
+	breakers   map[string]almanac.Breaker // by name
+	passes     map[string]float64         // how much of their room lanes have had, divided by their weights
+	broadcasts map[string]broadcasted     // by name; each has a lane
+	claims     int                        // beside lanes with limits
+	first      int                        // which of the types of a claim begins
+	seen       time.Time                  // what the clock showed at the last claim
 }
 
 // tokens returns how long n tokens take.

@@ -52,24 +52,31 @@ func planNothing([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { ret
 // addEvents stores events for users in one transaction.
 func (s *Store) addEvents(ctx context.Context, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
 	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
-		added, err = s.addTo(ctx, tx, keys, eventType, ids, plan)
+		added, err = s.addTo(ctx, tx, keys, addition{eventType, ids, plan})
 		return err
 	})
 	return added, err
 }
 
+// addition is what addTo adds: events of a type for users.
+type addition struct {
+	eventType string
+	ids       []uuid.UUID
+	plan      planEvents
+}
+
 // addTo locks users, and stores events for those that it has locked.
-func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
-	users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
+func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, a addition) (added almanac.AddEventsResult, err error) {
+	users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(a.ids)}, scanUsers())
 	if err != nil {
 		return added, err
 	}
-	added.Locked = others(ids, users)
-	standings, now, err := s.userSeries(ctx, tx, eventType, users)
+	added.Locked = others(a.ids, users)
+	standings, now, err := s.userSeries(ctx, tx, a.eventType, users)
 	if err != nil {
 		return added, err
 	}
-	wanted, err := s.planAll(ctx, tx, standings, now, plan)
+	wanted, err := s.planAll(ctx, tx, standings, now, a.plan)
 	if err != nil {
 		return added, err
 	}

@@ -164,7 +164,7 @@ func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (a
 		}
 		clear(refused)
 		var err error
-		added, err = s.addTo(ctx, tx, keys, p.task.Type, ids, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+		added, err = s.addTo(ctx, tx, keys, addition{p.task.Type, ids, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 			events, no, err := p.plan(users, now)
 			for _, one := range users {
 				delete(refused, one.User.ID)
@@ -173,7 +173,7 @@ func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (a
 				refused[one.UserID] = one.Err
 			}
 			return events, err
-		})
+		}})
 		if err != nil {
 			return err
 		}

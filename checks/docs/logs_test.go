@@ -20,7 +20,7 @@ func TestTheTableOfLogLinesIsTrue(t *testing.T) {
 		rows, _, _ := strings.Cut(part, "\n\n")
 		table += rows + "\n"
 	}
-	source := sourceOf(t, "..", "../webhook", "../internal/engine")
+	source := sourceOf(t, "..", "../broadcast", "../webhook", "../internal/engine")
 	quoted := regexp.MustCompile("`([^`]+)`")
 	rows := 0
 	for row := range strings.Lines(table) {
