@@ -304,6 +304,11 @@ type Operator interface {
 	// function returns. It is for packages such as broadcast that cancel many events in one transaction.
 	CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error)
 
+	// RequeueEach calls a function that has a repository requeue events of many users. The function stores what again returns: the
+	// events that repeat the given ones, as [Event.Requeue] makes them. RequeueEach notifies observers of the events that the function
+	// returns. It is for packages such as broadcast. A user who has opted out meanwhile is asked at the delivery.
+	RequeueEach(ctx context.Context, requeue func(again func(events []Event, now time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error)
+
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes
 	// it available at once. Its identity and its idempotency key stay, and the series continues from the next
 	// occurrence. In the user's quiet hours (see [WithWindow]) the event becomes due at their end, unless

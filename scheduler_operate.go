@@ -226,6 +226,25 @@ func (p Pause) Checked() (Pause, error) {
 	return p, nil
 }
 
+func (s *scheduler) RequeueEach(ctx context.Context, requeue func(func([]Event, time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error) {
+	stored, err := requeue(func(events []Event, now time.Time) ([]Event, error) {
+		again := make([]Event, len(events))
+		for i, e := range events {
+			id, err := uuid.NewV7()
+			if err == nil {
+				again[i], err = e.Requeue(stamped(id, ticksOf(now)), now)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return again, nil
+	})
+	s.notifyEvents(ctx, EventRequeued, stored)
+	s.running.wakeFor(stored...)
+	return stored, err
+}
+
 func (s *scheduler) CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error) {
 	events, err := cancel()
 	s.notifyEvents(ctx, EventCancelled, events)

@@ -255,8 +255,10 @@ CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc)
 -- Finds failures and cancellations, which are few among many events.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
 
--- Counts the ended events of broadcasts, by zone. Of other events, only those that ScheduleAt has put into a lane with a name have an entry.
-CREATE INDEX history_broadcasts ON :"schema".history (lane) INCLUDE (target_timezone, status) WHERE origin = 'scheduled' AND lane <> '';
+-- Counts the ended events of broadcasts, by zone, and finds those that were cancelled. Of other events, only those of lanes with names have
+-- an entry that ScheduleAt has stored or an operator has requeued.
+CREATE INDEX history_broadcasts ON :"schema".history (lane, id) INCLUDE (target_timezone, status)
+    WHERE origin IN ('scheduled', 'requeued') AND lane <> '';
 
 -- Stalled series: their next event is still to be planned, because the handler failed when their last event ended, or because a program
 -- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
@@ -516,6 +518,7 @@ CREATE TABLE :"schema".broadcasts (
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,          -- when all events had ended; NULL before
     look_at     timestamptz,          -- when there is something to do; NULL: never
+    requeued    uuid,                 -- after a resume, the last event that was looked at of those that a stop has cancelled; NULL: none is left
     lease       uuid,                 -- of the program that does it; NULL if none
     lease_until timestamptz,
     CONSTRAINT broadcasts_instants_check CHECK (least(instant, created_at, ended_at, look_at, lease_until) >= '0001-01-01 00:00:00+00'
@@ -539,6 +542,7 @@ CREATE TABLE :"schema".broadcast_zones (
     refused   bigint      NOT NULL DEFAULT 0, -- at the last reading
     locked    bigint      NOT NULL DEFAULT 0, -- of the refused, those whom another transaction had locked
     left_out  bigint      NOT NULL DEFAULT 0,
+    requeued  bigint      NOT NULL DEFAULT 0, -- cancelled events that were requeued after a resume
     delivered bigint,               -- events that had ended at ended_at, by status; NULL before
     failed    bigint,
     cancelled bigint,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,9 @@ func (s *state) nextTask(one *broadcasted, now time.Time) (t broadcast.Task, fou
 	t.Status = one.Status
 	switch one.State {
 	case broadcast.Storing:
+		if t.Requeue = one.again; t.Requeue {
+			return t, true
+		}
 		if i := one.dueZone(now); i >= 0 {
 			t.Zone = one.zones[i].Zone
 			return t, true
@@ -101,7 +105,7 @@ func (b *broadcasted) end(counted map[string]broadcast.ZoneProgress, now time.Ti
 	}
 	for i := range b.zones {
 		z := &b.zones[i]
-		z.Delivered, z.Failed, z.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, counted[z.Name].Cancelled
+		z.Delivered, z.Failed, z.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, max(counted[z.Name].Cancelled-z.again, 0)
 	}
 }
 
@@ -199,6 +203,46 @@ func (z *broadcastZone) count(c broadcast.Counts) {
 		c.Users, c.OptedOut, c.LeftOut = c.Stored, 0, 0
 	}
 	z.Counts.Add(c)
+}
+
+// RequeueBroadcast requeues events of a broadcast that a stop has cancelled.
+func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		one, err := r.leased(t, broadcast.Storing)
+		if err != nil {
+			return err
+		}
+		cancelled := r.matching(func(e almanac.Event) bool {
+			return one.owns(e) && e.Status == almanac.Cancelled && strings.HasPrefix(e.FailureReason, broadcast.WasStopped) && bytes.Compare(e.ID[:], one.requeued[:]) > 0
+		})
+		slices.SortFunc(cancelled, func(a, b almanac.Event) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		cancelled = cancelled[:min(limit, len(cancelled))]
+		one.until, one.again, one.zones = now.Add(term), len(cancelled) > 0, slices.Clone(one.zones)
+		if one.again {
+			one.requeued = cancelled[len(cancelled)-1].ID
+		}
+		cancelled = slices.DeleteFunc(cancelled, func(e almanac.Event) bool { return r.users[e.UserID].deleted })
+		events, err := again(cancelled, now)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			is, inserted, err := r.insert(e, now)
+			if err != nil {
+				return err
+			}
+			if !inserted {
+				continue
+			}
+			stored = append(stored, is)
+			if i := slices.IndexFunc(one.zones, func(z broadcastZone) bool { return z.Name == e.Zone }); i >= 0 {
+				one.zones[i].again++
+			}
+		}
+		set(&r.undo, r.broadcasts, t.Name, one)
+		return nil
+	})
+	return stored, err
 }
 
 // CancelBroadcast cancels pending events of a stopped broadcast.

@@ -25,12 +25,16 @@ type broadcasted struct {
 	lease uuid.UUID
 	until time.Time // the end of the lease
 	look  time.Time // when there is something to do; zero means never
+	// again is whether events that a stop has cancelled are to be requeued, and requeued the last one that was looked at.
+	again    bool
+	requeued uuid.UUID
 }
 
 // broadcastZone is a zone of a broadcast.
 type broadcastZone struct {
 	broadcast.ZoneProgress
 	reads  int       // how often the zone was read
+	again  int       // cancelled events that were requeued after a resume
 	next   time.Time // when it is read again; zero means never
 	after  uuid.UUID // the last user who was read
 	locked int       // always 0: nothing is locked here
@@ -170,6 +174,9 @@ func (r *Repository) StepBroadcast(ctx context.Context, name string, a broadcast
 			set(&r.undo, r.pauses, one.Lane(), almanac.Pause{Lane: one.Lane(), Since: now, Reason: one.StopReason(), Author: almanac.Principal(ctx)})
 		case broadcast.Resume:
 			set(&r.undo, r.pauses, one.Lane(), almanac.Pause{Lane: one.Lane(), Until: now})
+			if to == broadcast.Storing {
+				one.again, one.requeued = true, uuid.Nil
+			}
 		}
 		set(&r.undo, r.broadcasts, name, one)
 		s = one.Status
@@ -188,7 +195,7 @@ func (r *Repository) BroadcastProgress(ctx context.Context, name string) (p broa
 			is := z.ZoneProgress
 			is.Read = z.next.IsZero()
 			if one.EndedAt.IsZero() {
-				is.Delivered, is.Failed, is.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, counted[z.Name].Cancelled
+				is.Delivered, is.Failed, is.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, max(counted[z.Name].Cancelled-z.again, 0)
 			}
 			p.Zones = append(p.Zones, is)
 		}
@@ -215,9 +222,9 @@ func (s *state) outcomes(one broadcasted) map[string]broadcast.ZoneProgress {
 	return counted
 }
 
-// owns reports whether an event is one of a broadcast, and not requeued.
+// owns reports whether an event is one of a broadcast, or repeats one.
 func (b broadcasted) owns(e almanac.Event) bool {
-	return e.Type == b.Type && e.Lane == b.Lane() && e.Origin.Kind == almanac.OriginScheduled
+	return e.Type == b.Type && e.Lane == b.Lane() && (e.Origin.Kind == almanac.OriginScheduled || e.Origin.Kind == almanac.OriginRequeued)
 }
 
 // CountBroadcast counts an audience.

@@ -108,9 +108,9 @@ func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) 
 	return s.act(ctx, name, Stop, reason)
 }
 
-// Resume continues a stopped broadcast: users who had no event yet get one, under the same keys, and pending events that the stop has not
-// cancelled yet are delivered. Events that it has cancelled stay so, as an ended event never changes:
-// requeue them to deliver them after all (see [almanac.Operator].Requeue). The errors are those of Stop.
+// Resume continues a stopped broadcast. Run of any program then requeues the events that the stop has cancelled, under their
+// idempotency keys, and users who had no event yet get one. Events whose time has passed meanwhile are due at once. Events
+// that the stop has not cancelled yet are delivered as well. The errors are those of Stop.
 func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
 	return s.act(ctx, name, Resume, "")
 }
@@ -137,7 +137,7 @@ func (s *Sender) List(ctx context.Context, after string, limit int) ([]Status, e
 
 // Progress returns how far a broadcast is, by zone. Until the broadcast has ended, this counts its ended events by an
 // index: a million take about a fifth of a second. Events that follow a user count in the zone where the user was when they were
-// stored, and their outcome in the zone where they ended. Requeued events are not counted.
+// stored, and their outcome in the zone where they ended. An event that an operator requeues counts as another one.
 func (s *Sender) Progress(ctx context.Context, name string) (Progress, error) {
 	return s.store.BroadcastProgress(ctx, name)
 }

@@ -51,12 +51,15 @@ type Status struct {
 	Steps     []Step    // oldest first
 }
 
+// WasStopped is the beginning of each [Status.StopReason].
+const WasStopped = "broadcast stopped"
+
 // StopReason is the reason with which the events of a stopped broadcast are CANCELLED.
 func (s Status) StopReason() string {
-	reason := "broadcast stopped"
+	reason := WasStopped
 	for _, step := range s.Steps {
 		if step.Action == Stop && step.Reason != "" {
-			reason = "broadcast stopped: " + step.Reason
+			reason = WasStopped + ": " + step.Reason
 		}
 	}
 	return reason
@@ -117,7 +120,7 @@ type ZoneProgress struct {
 	Read      bool // whether all users of the zone were read
 	Delivered int  // events that are COMPLETED; this and the next two count by the zone of the event
 	Failed    int  // events that are FAILED
-	Cancelled int  // events that are CANCELLED
+	Cancelled int  // events that are CANCELLED, without those that a resume has requeued
 }
 
 // Progress is how far a broadcast is.
@@ -163,7 +166,9 @@ type AddUsersResult struct {
 type Task struct {
 	Status
 	Token uuid.UUID
-	Zone  Zone // of the users to read next; unused if the broadcast is Stopped
+	// Requeue is whether there may be events that a stop has CANCELLED and that are to be delivered after all. They come first.
+	Requeue bool
+	Zone    Zone // of the users to read next; unused if the broadcast is Stopped, or with Requeue
 }
 
 // ErrTaken means that a program may no longer do a [Task]: the broadcast was stopped, or another program has leased it.
@@ -212,6 +217,13 @@ type Store interface {
 	// CancelBroadcast cancels up to limit pending events of a task whose broadcast is [Stopped], for its [Status.StopReason], and
 	// returns them. It leaves out events that another transaction has locked. The error is [ErrTaken] as in StoreBroadcast.
 	CancelBroadcast(ctx context.Context, t Task, term time.Duration, limit int) ([]almanac.Event, error)
+
+	// RequeueBroadcast takes the next events, up to limit and in the order of their ids, that are CANCELLED for a reason that begins with
+	// [WasStopped]. It stores the events that again returns for them, but none for an event that was requeued before, and none for a user
+	// who is deleted or whom another transaction has locked to delete. It stores in one transaction how far it has come, and
+	// extends the lease by a term. It returns what it has stored. After the last
+	// event, tasks have no Requeue any more. The error is [ErrTaken] as in StoreBroadcast.
+	RequeueBroadcast(ctx context.Context, t Task, term time.Duration, limit int, again func(events []almanac.Event, now time.Time) ([]almanac.Event, error)) ([]almanac.Event, error)
 
 	// DeleteBroadcast deletes a broadcast whose EndedAt is set, with its list of users. Its events stay until they are pruned. It deletes a
 	// part of a long list and returns true if more is left. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.

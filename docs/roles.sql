@@ -148,7 +148,7 @@ BEGIN
     -- list is complete, the worker when everything is stored or has ended.
     GRANT SELECT ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_worker, almanac_api;
     GRANT INSERT (broadcast, zone, wall, due, late) ON broadcast_zones TO almanac_worker, almanac_api;
-    GRANT UPDATE (state, ended_at, look_at, lease, lease_until) ON broadcasts TO almanac_worker, almanac_api;
+    GRANT UPDATE (state, ended_at, look_at, requeued, lease, lease_until) ON broadcasts TO almanac_worker, almanac_api;
 
     -- The worker alone. Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least. Pruning locks ended events, whose guard refuses every update.
@@ -185,8 +185,10 @@ BEGIN
         claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
     -- How far a broadcast is.
-    GRANT UPDATE (reads, next_at, position, users, stored, opted_out, refused, locked, left_out, delivered, failed, cancelled) ON broadcast_zones
-        TO almanac_worker;
+    GRANT UPDATE (reads, next_at, position, users, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
+        ON broadcast_zones TO almanac_worker;
+    -- Events that a stop has cancelled are requeued after a resume. A requeued event keeps the number of claims and the last error.
+    GRANT INSERT (claim_count, last_error) ON series TO almanac_worker;
 
     -- The API alone. It edits users, and hides a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT INSERT (id, first_name, last_name, date_of_birth, birth_calendar, birth_day, timezone, zone_source, attributes, locale, email,
@@ -207,9 +209,7 @@ BEGIN
     GRANT INSERT (broadcast, action, reason) ON broadcast_steps TO almanac_api;
     GRANT INSERT (user_id, broadcast) ON broadcast_users TO almanac_api;
 
-    -- The operator, besides what the worker and the API may. A requeued event keeps the number of claims and the last error of the
-    -- failed event.
-    GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
+    -- The operator, besides what the worker and the API may.
     GRANT SELECT, INSERT, UPDATE (rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes
         TO almanac_operator;
     GRANT DELETE ON lane_states TO almanac_operator;
@@ -248,7 +248,7 @@ BEGIN
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
     -- What is broadcast and by whom, and how far it is, without the last user who was read.
     GRANT SELECT ON broadcasts, broadcast_steps TO almanac_reader;
-    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users, stored, opted_out, refused, locked, left_out, delivered, failed, cancelled)
+    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
         ON broadcast_zones TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;

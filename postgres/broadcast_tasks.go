@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,16 +23,24 @@ func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Du
 	for more := true; more && !found && err == nil; {
 		err = s.transact(ctx, "take a broadcast", func(ctx context.Context, tx pgx.Tx) error {
 			t, found = broadcast.Task{Token: token}, false
-			names, err := all(ctx, tx, s.statements.TakeBroadcast, pgx.StrictNamedArgs{"token": uuidArg(token), "term": term, "without": without}, pgx.RowTo[string])
-			if more = len(names) > 0; err != nil || !more {
+			var name string
+			args := pgx.StrictNamedArgs{"token": uuidArg(token), "term": term, "without": without}
+			err := tx.QueryRow(ctx, s.statements.TakeBroadcast, args).Scan(&name, &t.Requeue)
+			if more = err == nil; !more {
+				if errors.Is(err, pgx.ErrNoRows) {
+					err = nil
+				}
 				return err
 			}
-			if t.Status, err = s.broadcast(ctx, tx, names[0]); err != nil {
+			if t.Status, err = s.broadcast(ctx, tx, name); err != nil {
 				return err
 			}
-			if t.State == broadcast.Storing {
+			switch t.Requeue = t.Requeue && t.State == broadcast.Storing; {
+			case t.Requeue:
+				found = true
+			case t.State == broadcast.Storing:
 				found, err = s.nextZone(ctx, tx, &t)
-			} else {
+			default:
 				found, err = s.restOf(ctx, tx, t.Status)
 			}
 			return err
@@ -275,6 +285,71 @@ func (s *Store) CancelBroadcast(ctx context.Context, t broadcast.Task, term time
 		return err
 	})
 	return cancelled, err
+}
+
+// RequeueBroadcast requeues events of a broadcast that a stop has cancelled.
+func (s *Store) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
+	p := broadcastPage{store: s, task: t, term: term}
+	err = s.transact(ctx, "requeue events of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+		stored = nil
+		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
+			return err
+		}
+		var last *uuid.UUID
+		var ids []uuid.UUID
+		rows, err := query(ctx, tx, s.statements.CancelledOfBroadcast, pgx.StrictNamedArgs{"name": t.Name, "lane": t.Lane(), "reason": broadcast.WasStopped, "limit": limit})
+		if err != nil {
+			return err
+		}
+		var id uuid.UUID
+		var free bool
+		if _, err := pgx.ForEachRow(rows, []any{&id, &free}, func() error {
+			if last = new(id); free {
+				ids = append(ids, id)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			if stored, err = s.requeueCancelled(ctx, tx, ids, again); err != nil {
+				return err
+			}
+		}
+		zones := make(map[string]int)
+		for _, e := range stored {
+			zones[e.Zone]++
+		}
+		args := pgx.StrictNamedArgs{"name": t.Name, "requeued": nil, "zones": slices.Sorted(maps.Keys(zones)), "counts": []int{}}
+		if last != nil {
+			args["requeued"] = uuidArg(*last)
+		}
+		for _, zone := range args["zones"].([]string) {
+			args["counts"] = append(args["counts"].([]int), zones[zone])
+		}
+		if _, err := tx.Exec(ctx, s.statements.MoveBroadcast, args); err != nil {
+			return err
+		}
+		return s.hint(ctx, tx, stored)
+	})
+	return stored, err
+}
+
+// requeueCancelled requeues cancelled events.
+func (s *Store) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+	ended, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
+	if err != nil {
+		return nil, err
+	}
+	now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
+	if err != nil {
+		return nil, err
+	}
+	events, err := again(ended, now.UTC())
+	if err != nil {
+		return nil, asIs(err)
+	}
+	return s.requeue(ctx, tx, events)
 }
 
 // cancelAt cancels pending events of several users at a time, and returns them as stored. It leaves out events that were claimed meanwhile.

@@ -196,7 +196,9 @@ func (s *Store) StepBroadcast(ctx context.Context, name string, a broadcast.Acti
 		if err := s.addStep(ctx, tx, name, a, reason); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, s.statements.SetBroadcastState, pgx.StrictNamedArgs{"name": name, "state": string(to)}); err != nil {
+		if _, err := tx.Exec(ctx, s.statements.SetBroadcastState, pgx.StrictNamedArgs{
+			"name": name, "state": string(to), "requeue": a == broadcast.Resume && to == broadcast.Storing,
+		}); err != nil {
 			return err
 		}
 		if is, err = s.broadcast(ctx, tx, name); err != nil {

@@ -13,12 +13,12 @@ import (
 
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
-	"worker operator": `CountBroadcastUsers EndBroadcast EndClaims MoveBroadcastZone
+	"worker operator": `CancelledOfBroadcast CountBroadcastUsers EndBroadcast EndClaims MoveBroadcast MoveBroadcastZone RequeueEvents
 		Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
 		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutCalendar PutQuarantine PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
 		TryAlone VisitAgain`,
 	"api operator":           "AddBroadcastStep AddBroadcastUsers CreateBroadcast HideUser InsertUsers UpdateUser",
-	"operator":               "DeleteBroadcast DeleteBroadcastUsers Pause PutLane RemoveLane RequeueEvents Resume",
+	"operator":               "DeleteBroadcast DeleteBroadcastUsers Pause PutLane RemoveLane Resume",
 	"worker operator reader": "LaneBefore LaneLoads Lanes ListLeases Paused Until",
 	"worker api operator reader": `BroadcastProgress Broadcasts NextBroadcastZone OpenBroadcast UserZones
 		Calendars Consulted DueCounts Missed Quarantines Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave

@@ -16,7 +16,7 @@ import (
 type statements struct {
 	AddBroadcastStep, AddBroadcastUsers, AddBroadcastZones, Audit,
 	Breaker, BroadcastPage, BroadcastProgress, Broadcasts,
-	Calendars, CancelEvents, Catalog, CatalogSession, Claim, ClaimLanes, Claimed, CloseBreaker, Confirm, Consulted, Consumers, Count, CountBroadcast, CountBroadcastUsers, CreateBroadcast, CreateConsumer,
+	Calendars, CancelEvents, CancelledOfBroadcast, Catalog, CatalogSession, Claim, ClaimLanes, Claimed, CloseBreaker, Confirm, Consulted, Consumers, Count, CountBroadcast, CountBroadcastUsers, CreateBroadcast, CreateConsumer,
 	DeleteBroadcast, DeleteBroadcastUsers, DeleteConsumer, DeleteUser, DueCounts,
 	EndBroadcast, EndClaims, EndEmptyLeases, EndLeases, EndWaiting, Events,
 	Find, FindConsulted, FindMissed, FindNext, FindNextOfUsers, FindUsers, FindUsersByName, FoldDueChanges, FreePlaces,
@@ -25,7 +25,7 @@ type statements struct {
 	KeepBroadcast, KeepLeases,
 	LaneBefore, LaneLoads, Lanes, Leases, ListLeases, LockBroadcast, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockSeries, LockUser,
 	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LookAgain, LostEvents,
-	MarkZones, Missed, MissingVisits, MoveBroadcastZone, MoveConsumer, MoveEvents, MoveToLeases,
+	MarkZones, Missed, MissingVisits, MoveBroadcast, MoveBroadcastZone, MoveConsumer, MoveEvents, MoveToLeases,
 	NewEvents, NextBroadcastZone, Notify, Now,
 	Offsets, OffsetsSession, OpenBroadcast, OpenEvents, OutboxLow, OutboxSnapshot,
 	PageUsers, Pause, PauseFailing, Paused, PendingOfBroadcast, Prune, PruneAudit, PruneOutbox, PrunedInstants, PutBreaker, PutCalendar, PutLane, PutQuarantine, PutSetting, PutZoneRules,

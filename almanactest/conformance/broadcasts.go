@@ -241,8 +241,24 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		k.citizens(1, "UTC")
 		k.same("resumed", must(k.Resume(k.Context(), "sale"))(k.kit).State, broadcast.Storing)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
-		k.same("stored", k.stores("sale").Total().Stored, 3)
-		_, err := k.Resume(k.Context(), "sale") // it has ended
+		p = k.stores("sale")
+		k.same("stored", []int{p.Total().Stored, p.Total().Cancelled}, []int{3, 0})
+		must(k.Stop(k.Context(), "sale", "another typo"))(k.kit)
+		k.same("cancelled again", k.stores("sale").Total().Cancelled, 2)
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		k.stores("sale")
+		keys := map[almanac.IdempotencyKey]bool{begun[0].IdempotencyKey: true}
+		for _, e := range k.claimNews(2) {
+			keys[e.IdempotencyKey] = true
+			k.deliver(e)
+		}
+		k.same("keys", len(keys), 3)
+		must(k.Stop(k.Context(), "sale", ""))(k.kit) // so that the next look at it is not seconds away
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		p = k.stores("sale")
+		k.same("outcomes", []int{p.Total().Delivered, p.Total().Cancelled}, []int{3, 0})
+		k.same("state", p.State, broadcast.Ended)
+		_, err := k.Resume(k.Context(), "sale")
 		k.is(err, almanac.ErrInvalidStateTransition)
 	},
 	"nothing is stored after a stop, and the rest after a resume": func(k *broadcastKit) {

@@ -1,13 +1,13 @@
 -- How far a broadcast is in each zone.
 --   @name text · @lane text · @ended boolean (whether its events were counted when they had ended)
 SELECT z.zone, z.wall, z.due, z.late, z.next_at IS NULL, z.users, z.stored, z.opted_out, z.refused, z.left_out,
-    coalesce(z.delivered, c.delivered, 0::bigint), coalesce(z.failed, c.failed, 0::bigint), coalesce(z.cancelled, c.cancelled, 0::bigint)
+    coalesce(z.delivered, c.delivered, 0::bigint), coalesce(z.failed, c.failed, 0::bigint), coalesce(z.cancelled, greatest(c.cancelled - z.requeued, 0::bigint), 0::bigint)
 FROM :"schema".broadcast_zones z
 LEFT JOIN (
     SELECT h.target_timezone AS zone, count(*) FILTER (WHERE h.status = 'COMPLETED') AS delivered,
         count(*) FILTER (WHERE h.status = 'FAILED') AS failed, count(*) FILTER (WHERE h.status = 'CANCELLED') AS cancelled
     FROM :"schema".ended_events h
-    WHERE h.lane = @lane::text AND h.origin = 'scheduled' AND h.lane <> '' AND NOT @ended::boolean
+    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.lane <> '' AND NOT @ended::boolean
     GROUP BY h.target_timezone
 ) c ON c.zone = z.zone AND NOT @ended::boolean
 WHERE z.broadcast = @name::text

@@ -4,13 +4,13 @@ WITH counted AS MATERIALIZED (
     SELECT h.target_timezone AS zone, count(*) FILTER (WHERE h.status = 'COMPLETED') AS delivered,
         count(*) FILTER (WHERE h.status = 'FAILED') AS failed, count(*) FILTER (WHERE h.status = 'CANCELLED') AS cancelled
     FROM :"schema".ended_events h
-    WHERE h.lane = @lane::text AND h.origin = 'scheduled' AND h.lane <> ''
+    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.lane <> ''
     GROUP BY h.target_timezone
 ), kept AS (
     UPDATE :"schema".broadcast_zones z
     SET delivered = coalesce((SELECT c.delivered FROM counted c WHERE c.zone = z.zone), 0::bigint),
         failed = coalesce((SELECT c.failed FROM counted c WHERE c.zone = z.zone), 0::bigint),
-        cancelled = coalesce((SELECT c.cancelled FROM counted c WHERE c.zone = z.zone), 0::bigint)
+        cancelled = greatest(coalesce((SELECT c.cancelled FROM counted c WHERE c.zone = z.zone), 0::bigint) - z.requeued, 0::bigint)
     WHERE z.broadcast = @name::text
 )
 UPDATE :"schema".broadcasts b

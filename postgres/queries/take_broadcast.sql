@@ -1,6 +1,6 @@
 -- Lease the broadcast that is to be looked at first.
 --   @token uuid · @term interval · @without text[] (types to leave out)
--- Returns its name, or nothing. Waits for no lock: a broadcast that another transaction has locked is passed over.
+-- Returns its name, and whether cancelled events are to be requeued, or nothing. Waits for no lock: a broadcast that another transaction has locked is passed over.
 UPDATE :"schema".broadcasts b
 SET lease = @token::uuid, lease_until = clock_timestamp() + @term::interval
 WHERE b.name = (
@@ -12,4 +12,4 @@ WHERE b.name = (
     LIMIT 1
     FOR NO KEY UPDATE SKIP LOCKED
 )
-RETURNING b.name
+RETURNING b.name, b.requeued IS NOT NULL
