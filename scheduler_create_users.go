@@ -30,6 +30,9 @@ type CreateUsersOptions struct {
 	// Progress, if not nil, is called after each batch with the result so far, by one
 	// goroutine at a time. CreateUsers waits until it returns.
 	Progress func(CreateUsersResult)
+	// Existing, if not nil, is called with the index of each profile whose user existed before, by one
+	// goroutine at a time, in no certain order. CreateUsers waits until it returns.
+	Existing func(position int)
 }
 
 // CreateUsersResult counts what a [Planner].CreateUsers stored.
@@ -61,6 +64,9 @@ func (options CreateUsersOptions) withDefaults() (CreateUsersOptions, error) {
 	options.Writers = cmp.Or(options.Writers, defaultWriters)
 	if options.Progress == nil {
 		options.Progress = func(CreateUsersResult) {}
+	}
+	if options.Existing == nil {
+		options.Existing = func(int) {}
 	}
 	return options, nil
 }
@@ -220,11 +226,12 @@ func (e *creation) store(ctx context.Context, b batch) error {
 	users, positions, refused := e.planUsers(ctx, b, now, zones)
 	stored, err := withSlot(ctx, e.slots, func(ctx context.Context) ([]CreateUserResult, error) { return e.storeOrLookUp(ctx, users, now) })
 	done := CreateUsersResult{}
+	var existing []int
 	for i, one := range stored {
 		switch {
 		case errors.Is(one.Err, errNotStored):
 		case errors.Is(one.Err, ErrExists):
-			done.Existing++
+			existing = append(existing, b.first+positions[i])
 		case one.Err != nil:
 			refused = append(refused, Refusal{Position: b.first + positions[i], UserID: users[i].User.ID, Err: one.Err})
 		default:
@@ -242,8 +249,11 @@ func (e *creation) store(ctx context.Context, b batch) error {
 	defer e.mu.Unlock()
 	e.done.Created += done.Created
 	e.done.Events += done.Events
-	e.done.Existing += done.Existing
+	e.done.Existing += len(existing)
 	e.done.Refused = append(e.done.Refused, refused...)
+	for _, position := range existing {
+		e.options.Existing(position)
+	}
 	e.options.Progress(e.done)
 	return err
 }

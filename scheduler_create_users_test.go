@@ -123,10 +123,13 @@ func TestCreateUsersRefusesExternalIDsThatAreTaken(t *testing.T) {
 			<-w.notices
 			<-w.notices
 
-			done, err := scheduler.CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+			var existing []int
+			options := almanac.CreateUsersOptions{Existing: func(position int) { existing = append(existing, position) }}
+			done, err := scheduler.CreateUsers(t.Context(), each(users), options)
 
 			require.NoError(t, err)
 			require.Equal(t, [4]int{5, 5, 1, 2}, [4]int{done.Created, done.Events, done.Existing, len(done.Refused)})
+			require.Equal(t, []int{1}, existing)
 			for i, position := range []int{4, 7} {
 				var taken *almanac.ExternalIDTakenError
 				require.Equal(t, position, done.Refused[i].Position)
