@@ -28,9 +28,8 @@ type AdminReader interface {
 // cancelled events to another program. The reader usually is the scheduler's repository.
 //
 // The authenticator and the options are those of [New]. [WithOptionalProfile], [WithOptionalTimezone] and
-// [WithAttribute] have no effect, because the admin API neither creates nor edits profiles. Answers contain
-// names, addresses and payloads of users, for every request that the authenticator lets in and
-// [WithAuthorization] allows.
+// [WithAttribute] hold for imports. Answers contain names, addresses and payloads of users, for every
+// request that the authenticator lets in and [WithAuthorization] allows.
 func NewAdmin(scheduler almanac.Scheduler, reader AdminReader, auth Authenticator, options ...Option) (http.Handler, error) {
 	a := &admin{newAPI(scheduler, reader, auth, options), scheduler, reader}
 	if err := a.check("scheduler"); err != nil {
@@ -63,6 +62,7 @@ func (a *admin) routes() []route {
 		{http.MethodPost, "/events/{id}/run-now", a.protected(a.runNow)},
 		{http.MethodPost, "/events/{id}/requeue", a.protected(a.requeue)},
 		{http.MethodPost, "/types/{type}/backfill", a.ofAllUsers(a.backfill)},
+		{http.MethodPost, "/imports", a.ofAllUsers(a.importUsers)},
 		{http.MethodPost, "/operations", a.ofAllUsers(a.operate)},
 		{http.MethodPost, "/roll-outs", a.ofAllUsers(a.rollOut)},
 		{http.MethodGet, "/pauses", a.ofAllUsers(a.pauses)},

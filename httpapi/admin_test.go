@@ -493,6 +493,7 @@ func requestsOfOperators(user, event string) [][3]string {
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},
 		{"POST", "/operations", `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`},
 		{"POST", "/roll-outs", `{"type":"BIRTHDAY","dryRun":true}`},
+		{"POST", "/imports", `{"id":"` + stranger + `","timezone":"Mars"}`},
 		{"PUT", "/lanes/BIRTHDAY/pause"}, {"DELETE", "/lanes/BIRTHDAY/pause"},
 		{"GET", "/lanes"}, {"PUT", "/lanes/BIRTHDAY", `{"places":1}`}, {"DELETE", "/lanes/BIRTHDAY"},
 	}

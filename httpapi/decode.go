@@ -23,13 +23,18 @@ const maxBody = 256 << 10
 // decodeProfile reads the fields of a profile from the request's body and adds complaints
 // about them to bad. When the body as a whole is unusable, it adds that complaint and
 // returns false. It ignores the Content-Type, because curl sends that of a form by default.
-// Only the body of a change can have the source of the zone; source is nil for a new user.
-func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttributes, source *almanac.ZoneSource) (c almanac.ProfileChange, ok bool) {
+// The takers take members that a profile does not have.
+func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttributes, more takers) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
 		return c, false
 	}
+	return a.profileIn(body, bad, take, more), true
+}
+
+// profileIn reads the fields of a profile from a valid JSON object.
+func (a *api) profileIn(object []byte, bad *complaints, take takeAttributes, more takers) (c almanac.ProfileChange) {
 	texts := map[string]**string{}
 	optional := map[string]**string{"calendar": &c.Calendar, "locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
 	personal, zone := texts, texts
@@ -42,9 +47,10 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 	zone["timezone"] = &c.Timezone
 	personal["firstName"], personal["lastName"], personal["dateOfBirth"] = &c.FirstName, &c.LastName, &c.DateOfBirth
 	seen := make(map[string]bool)
-	for _, m := range membersOf(body) {
+	for _, m := range membersOf(object) {
 		text, known := texts[m.name]
 		removable, removes := optional[m.name]
+		further, hasTaker := more[m.name]
 		switch {
 		case seen[m.name]:
 			bad.add(clip(m.name), "is given more than once")
@@ -58,17 +64,17 @@ func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttribute
 			if !take(&c, m.value) {
 				bad.add(m.name, "must be an object")
 			}
-		case m.name == "zoneSource" && source != nil:
-			takeZoneSource(source)(m, bad)
+		case hasTaker:
+			further(m, bad)
 		default:
 			bad.add(clip(m.name), "is not a known field")
 		}
 		seen[m.name] = true
 	}
-	if seen["zoneSource"] && source != nil && !seen["timezone"] {
+	if seen["zoneSource"] && !seen["timezone"] {
 		bad.add("zoneSource", "needs the timezone")
 	}
-	return c, true
+	return c
 }
 
 // takeZoneSource takes where the zone of a user comes from, as answers say it.
@@ -106,34 +112,43 @@ func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 	return isObject(value)
 }
 
-const bodyIsEmpty = "is empty"
-
 // readBody returns a body that is one JSON object. Otherwise complaint is a clause that says what is wrong.
 func readBody(r *http.Request) (body []byte, complaint string) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, "is larger than 256 KiB"
+		return nil, isTooLong
 	}
 	if err != nil {
-		return nil, "could not be read to its end"
+		return nil, isCutShort
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, bodyIsEmpty
 	}
-	if !utf8.Valid(body) {
-		return nil, "is not valid UTF-8"
+	return body, complaintOfText(body)
+}
+
+const (
+	bodyIsEmpty = "is empty"
+	isTooLong   = "is larger than 256 KiB"
+	isCutShort  = "could not be read to its end"
+)
+
+// complaintOfText returns what is wrong with a text that must be one JSON object, as a clause, or "".
+func complaintOfText(text []byte) string {
+	if !utf8.Valid(text) {
+		return "is not valid UTF-8"
 	}
 	var value json.RawMessage
-	if err := json.Unmarshal(body, &value); err != nil {
-		return nil, "is not one JSON value: " + err.Error()
+	if err := json.Unmarshal(text, &value); err != nil {
+		return "is not one JSON value: " + err.Error()
 	}
 	if !isObject(value) {
-		return nil, "is not a JSON object"
+		return "is not a JSON object"
 	}
-	if jsonb.HalfCharacter(body) {
-		return nil, "escapes half of a character"
+	if jsonb.HalfCharacter(text) {
+		return "escapes half of a character"
 	}
-	return body, ""
+	return ""
 }
 
 // member is a name and a value of a JSON object.

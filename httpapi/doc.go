@@ -145,6 +145,7 @@
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
 //	POST   /types/{type}/backfill {cursor, rate}, each optional → 200 {users, events, refused, nextCursor, stopped}
+//	POST   /imports               a user on each line; ?existing= line= → 200 {lines, created, edited, unchanged, refused, refusedLines, stopped, nextLine}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	POST   /roll-outs             {type, dryRun, passed, rate, cursor} → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
 //	GET    /pauses                → 200 {pauses}
@@ -198,7 +199,20 @@
 // members type and dryRun are required, and passed is edit, now or skip. The request ends after eight
 // seconds at the latest. Then nextCursor is not null: send it as cursor to go on, and add the counts up.
 //
-// Under [WithAuthorization], lists, operations, roll-outs and pauses are requests for all users. Other
+// POST /imports takes JSON lines (application/x-ndjson): on each line a user as in POST /user, with an id or
+// an externalId or both. It creates the users in large batches. A user who exists is known by the id, or
+// else by the externalId, and stays unchanged: if the line says the same, unchanged counts it, else the line
+// is refused with 409. With existing=edit a line is a merge patch of the user who exists, as in PATCH
+// /user/{id}, and creates the user otherwise. Only what differs is written. So an import can be repeated.
+//
+// Each line has an outcome of its own. Refused lists the first 1,000 lines that were refused, as they would
+// have been answered alone; the field "line" means the line as a whole. A line may have 256 KiB. The body
+// may have any length and is read as a stream, but the request ends after eight seconds, or when the body
+// breaks off. Then stopped says why. To go on, send the lines from nextLine on with the parameter line,
+// which is the number of the first line of a body. A few of them may be stored already; they count as
+// unchanged. If two lines name a user in the same way, by id or by externalId, the later one is applied last.
+//
+// Under [WithAuthorization], lists, imports, operations, roll-outs and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
 // a query can get into the access logs of proxies. This package does not log queries.
 package httpapi

@@ -59,7 +59,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
 	defer cancel()
-	r = r.WithContext(ctx)
+	r = r.WithContext(context.WithValue(ctx, readDeadlineKey{}, http.NewResponseController(w).SetReadDeadline))
 	defer func() {
 		cause := recover()
 		if cause == nil {

@@ -166,7 +166,7 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
 	queryOf(r, &bad)
 	var source almanac.ZoneSource
-	change, ok := a.decodeProfile(r, &bad, take, &source)
+	change, ok := a.decodeProfile(r, &bad, take, takers{"zoneSource": takeZoneSource(&source)})
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}

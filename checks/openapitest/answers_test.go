@@ -12,6 +12,7 @@ import (
 const (
 	profile = `{"firstName":"Grace","lastName":"Hopper","dateOfBirth":"1906-12-09","timezone":"America/New_York"`
 	patch   = "Content-Type: application/merge-patch+json"
+	lines   = "Content-Type: application/x-ndjson"
 )
 
 func TestTheAPIIsAsDescribed(t *testing.T) {
@@ -88,6 +89,10 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	d.send(t, h, 200, request{"POST", "/roll-outs", `{"type":"BIRTHDAY","dryRun":true,"passed":"now","rate":1000}`, nil})
 	rolled := d.send(t, h, 200, request{"POST", "/roll-outs", `{"type":"BIRTHDAY","dryRun":false}`, nil})
 	require.Nil(t, rolled.body["nextCursor"])
+	imported := d.send(t, h, 200, request{"POST", "/imports", profile + `,"externalId":"42"}` + "\n\n{]\n" + profile + "}\n", []string{lines}})
+	require.Len(t, imported.body["refused"], 2)
+	imported = d.send(t, h, 200, request{"POST", "/imports?existing=edit&line=7", `{"externalId":"42","timezone":"Asia/Tokyo","attributes":null}`, []string{lines}})
+	require.EqualValues(t, 1, imported.body["edited"])
 	d.send(t, h, 201, request{"POST", failed + "/requeue", `{"force":true}`, nil})
 	d.send(t, h, 409, request{"POST", failed + "/requeue", "", nil})
 	leftOut := d.send(t, h, 200, request{"POST", "/operations", `{"operation":"requeue","filter":{"reason":"receiver"},"dryRun":false,"force":true}`, nil})

@@ -144,7 +144,8 @@ func (d *described) send(t *testing.T, h http.Handler, want int, r request) answ
 	} else if ok, errs := d.validator.ValidateHttpResponse(asked, sent); !ok {
 		require.Empty(t, errs, "the answer %d to %s %s is not as described: %s", want, r.method, r.target, text)
 	}
-	if want != http.StatusBadRequest && want != http.StatusUnsupportedMediaType {
+	isLines := slices.Contains(r.header, lines) // the validator would read them as one value
+	if want != http.StatusBadRequest && want != http.StatusUnsupportedMediaType && !isLines {
 		asked = build()
 		asked.Host = "localhost"
 		if ok, errs := d.validator.ValidateHttpRequest(asked); !ok {

@@ -34,6 +34,7 @@ var bodies = map[operation]string{
 	{"PUT", "/lanes/{lane}"}:       `{"places":1}`,
 	{"POST", "/users/{id}/events"}: `{"type":"ONE_OFF","at":"2099-12-09T09:00:00"}`,
 	{"POST", "/operations"}:        `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`,
+	{"POST", "/imports"}:           `{"externalId":"7","firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC"}`,
 	{"POST", "/roll-outs"}:         `{"type":"BIRTHDAY","dryRun":false}`,
 }
 
@@ -54,8 +55,11 @@ func (f faults) valid(op operation) request {
 	case "why":
 		r.target += "?type=BIRTHDAY&day=2026-12-09"
 	}
-	if op.method == "PATCH" {
+	switch {
+	case op.method == "PATCH":
 		r.header = []string{"Content-Type: application/merge-patch+json"}
+	case last == "imports":
+		r.header = []string{lines}
 	}
 	return r
 }
