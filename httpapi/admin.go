@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -62,6 +63,14 @@ func (a *admin) routes() []route {
 		{http.MethodPost, "/events/{id}/run-now", a.protected(a.runNow)},
 		{http.MethodPost, "/events/{id}/requeue", a.protected(a.requeue)},
 		{http.MethodPost, "/types/{type}/backfill", a.ofAllUsers(a.backfill)},
+		{http.MethodGet, "/broadcasts", a.broadcasting(a.broadcasts)},
+		{http.MethodPost, "/broadcasts", a.broadcasting(a.startBroadcast)},
+		{http.MethodGet, "/broadcasts/{name}", a.broadcasting(a.broadcast)},
+		{http.MethodDelete, "/broadcasts/{name}", a.broadcasting(a.deleteBroadcast)},
+		{http.MethodPost, "/broadcasts/{name}/users", a.broadcasting(a.addBroadcastUsers)},
+		{http.MethodPost, "/broadcasts/{name}/complete", a.stepBroadcast(broadcast.Complete)},
+		{http.MethodPost, "/broadcasts/{name}/stop", a.stepBroadcast(broadcast.Stop)},
+		{http.MethodPost, "/broadcasts/{name}/resume", a.stepBroadcast(broadcast.Resume)},
 		{http.MethodPost, "/imports", a.ofAllUsers(a.importUsers)},
 		{http.MethodPost, "/operations", a.ofAllUsers(a.operate)},
 		{http.MethodPost, "/roll-outs", a.ofAllUsers(a.rollOut)},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/internal/calendartest"
@@ -74,6 +75,11 @@ func openOffice(t *testing.T, r almanac.Repository, options ...httpapi.Option) *
 	})
 	scheduler, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, deliver), quiet)
 	require.NoError(t, err)
+	if store, ok := r.(broadcast.Store); ok {
+		sender, err := broadcast.New(scheduler, store)
+		require.NoError(t, err)
+		options = append(options, httpapi.WithBroadcasts(sender))
+	}
 	s := openWith(t, scheduler, r, httpapi.NoAuthentication{}, options...)
 	o.present, o.site = s.handler, s.administration()
 	return o
@@ -493,6 +499,9 @@ func requestsOfOperators(user, event string) [][3]string {
 		{"GET", "/users"}, {"GET", "/events"}, {"GET", "/pauses"}, {"GET", "/openapi.json"},
 		{"POST", "/operations", `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`},
 		{"POST", "/roll-outs", `{"type":"BIRTHDAY","dryRun":true}`},
+		{"POST", "/broadcasts", `{"name":"sale","type":"ONE_OFF","at":"2026-12-10T09:00:00","passed":"skip","dryRun":true}`},
+		{"GET", "/broadcasts"}, {"GET", "/broadcasts/sale"}, {"DELETE", "/broadcasts/sale"}, {"POST", "/broadcasts/sale/users", `{}`},
+		{"POST", "/broadcasts/sale/complete"}, {"POST", "/broadcasts/sale/stop"}, {"POST", "/broadcasts/sale/resume"},
 		{"POST", "/imports", `{"id":"` + stranger + `","timezone":"Mars"}`},
 		{"PUT", "/lanes/BIRTHDAY/pause"}, {"DELETE", "/lanes/BIRTHDAY/pause"},
 		{"GET", "/lanes"}, {"PUT", "/lanes/BIRTHDAY", `{"places":1}`}, {"DELETE", "/lanes/BIRTHDAY"},
@@ -536,6 +545,7 @@ func TestPagesOfAnotherOriginOperateNothing(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
 	user, e := o.hire("grace")
+	require.Equal(t, http.StatusCreated, o.send("POST", "/broadcasts", `{"name":"sale","type":"ONE_OFF","at":"2099-12-10T09:00:00","passed":"skip","dryRun":false}`).status)
 	for _, request := range requestsOfOperators(user.ID.String(), e.ID.String()) {
 		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"} {
 			a := o.send(request[0], request[1], request[2], header, "Content-Type: text/plain")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -125,7 +126,8 @@ type api struct {
 // hosting is what a host says about its program.
 type hosting struct {
 	probes
-	explanations ops.WhyOptions // of the admin API
+	explanations ops.WhyOptions    // of the admin API
+	sender       *broadcast.Sender // of the admin API; nil means no broadcasts
 }
 
 // profiles says which users the API accepts.

@@ -148,6 +148,14 @@
 //	POST   /imports               a user on each line; ?existing= line= → 200 {lines, created, edited, unchanged, refused, refusedLines, stopped, nextLine}
 //	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	POST   /roll-outs             {type, dryRun, passed, rate, cursor} → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
+//	GET    /broadcasts            ?limit= cursor= → 200 {broadcasts, nextCursor}
+//	POST   /broadcasts            {name, type, at, instant, passed, payload, audience, newcomers, dryRun} → 201 {dryRun, broadcast, existed, preview}
+//	GET    /broadcasts/{name}     → 200 {broadcast, progress}
+//	DELETE /broadcasts/{name}     → 204
+//	POST   /broadcasts/{name}/users    {ids, externalIds} → 200 {added, unknown, unknownExternalIds}
+//	POST   /broadcasts/{name}/complete → 200 {broadcast}
+//	POST   /broadcasts/{name}/stop     {reason}, optional → 200 {broadcast}
+//	POST   /broadcasts/{name}/resume   → 200 {broadcast}
 //	GET    /pauses                → 200 {pauses}
 //	PUT    /lanes/{lane}/pause    {reason, until} → 204
 //	DELETE /lanes/{lane}/pause    → 204
@@ -199,6 +207,11 @@
 // members type and dryRun are required, and passed is edit, now or skip. The request ends after eight
 // seconds at the latest. Then nextCursor is not null: send it as cursor to go on, and add the counts up.
 //
+// With [WithBroadcasts], POST /broadcasts starts a broadcast, as [broadcast.Sender] does: name, type, passed,
+// dryRun, and at or instant are required. A dry run answers 200 with a preview of when and how many users it would
+// reach. A repeated request with the same content answers 200 with the stored broadcast; another content is
+// refused with 409. Without the option, these routes are answered 404.
+//
 // POST /imports takes JSON lines (application/x-ndjson): on each line a user as in POST /user, with an id or
 // an externalId or both. It creates the users in large batches. A user who exists is known by the id, or
 // else by the externalId, and stays unchanged: if the line says the same, unchanged counts it, else the line
@@ -212,7 +225,7 @@
 // which is the number of the first line of a body. A few of them may be stored already; they count as
 // unchanged. If two lines name a user in the same way, by id or by externalId, the later one is applied last.
 //
-// Under [WithAuthorization], lists, imports, operations, roll-outs and pauses are requests for all users. Other
+// Under [WithAuthorization], lists, imports, operations, roll-outs, broadcasts and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
 // a query can get into the access logs of proxies. This package does not log queries.
 package httpapi

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/broadcast"
+	"github.com/almanac-go/almanac/httpapi"
 )
 
 const (
@@ -93,6 +96,7 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	require.Len(t, imported.body["refused"], 2)
 	imported = d.send(t, h, 200, request{"POST", "/imports?existing=edit&line=7", `{"externalId":"42","timezone":"Asia/Tokyo","attributes":null}`, []string{lines}})
 	require.EqualValues(t, 1, imported.body["edited"])
+	d.testBroadcasts(t, o, h)
 	d.send(t, h, 201, request{"POST", failed + "/requeue", `{"force":true}`, nil})
 	d.send(t, h, 409, request{"POST", failed + "/requeue", "", nil})
 	leftOut := d.send(t, h, 200, request{"POST", "/operations", `{"operation":"requeue","filter":{"reason":"receiver"},"dryRun":false,"force":true}`, nil})
@@ -123,6 +127,34 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	d.send(t, h, 200, request{"POST", "/operations", only + `true}`, nil})
 	next := o.hire(t, `{}`)
 	d.all(t, o, (*office).admin, next.User.ID.String(), next.Events[0].ID.String())
+}
+
+// testBroadcasts starts and stops broadcasts.
+func (d *described) testBroadcasts(t *testing.T, o *office, h http.Handler) {
+	t.Helper()
+	const sale = `"type":"ONE_OFF","at":"2099-12-09T09:00:00","passed":"next-day","payload":{"a":[1]},"newcomers":true,"audience":{"locale":"en","zones":["America/New_York"],"attributes":{"team":1}},"dryRun":`
+	d.send(t, h, 200, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `true}`, nil})
+	d.send(t, h, 201, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `false}`, nil})
+	d.send(t, h, 200, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `false}`, nil})
+	d.send(t, h, 409, request{"POST", "/broadcasts", `{"name":"sale","type":"ONE_OFF","instant":"2099-12-09T09:00:00Z","passed":"now","dryRun":false}`, nil})
+	d.send(t, h, 201, request{"POST", "/broadcasts", `{"name":"list","type":"ONE_OFF","instant":"2020-12-09T09:00:00Z","passed":"skip","audience":{"listed":true},"dryRun":false}`, nil})
+	d.send(t, h, 200, request{"POST", "/broadcasts/list/users", `{"ids":["` + stranger + `"],"externalIds":["nobody"]}`, nil})
+	d.send(t, h, 200, request{"POST", "/broadcasts/list/complete", "", nil})
+	d.send(t, h, 409, request{"POST", "/broadcasts/list/users", `{}`, nil})
+	d.send(t, h, 200, request{"POST", "/broadcasts/sale/stop", `{"reason":"too early"}`, nil})
+	d.send(t, h, 200, request{"POST", "/broadcasts/sale/resume", "", nil})
+	d.send(t, h, 200, request{"GET", "/broadcasts/sale", "", nil})
+	d.send(t, h, 409, request{"DELETE", "/broadcasts/sale", "", nil})
+	require.NoError(t, o.sender.RunOnce(t.Context(), broadcast.RunOptions{}))
+	page := d.send(t, h, 200, request{"GET", "/broadcasts?limit=1", "", nil})
+	d.send(t, h, 200, request{"GET", "/broadcasts?cursor=" + page.body["nextCursor"].(string), "", nil})
+	detail := d.send(t, h, 200, request{"GET", "/broadcasts/list", "", nil})
+	require.Equal(t, "ended", detail.body["broadcast"].(map[string]any)["state"])
+	d.send(t, h, 204, request{"DELETE", "/broadcasts/list", "", nil})
+	without, err := httpapi.NewAdmin(o.scheduler, o.repository, o.auth)
+	require.NoError(t, err)
+	d.send(t, without, 404, request{"GET", "/broadcasts", "", nil})
+	d.send(t, without, 404, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `true}`, nil})
 }
 
 // refused sends an opt-in with which a policy refuses a wall time. An opt-out is never refused.

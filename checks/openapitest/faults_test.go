@@ -34,6 +34,8 @@ var bodies = map[operation]string{
 	{"PUT", "/lanes/{lane}"}:       `{"places":1}`,
 	{"POST", "/users/{id}/events"}: `{"type":"ONE_OFF","at":"2099-12-09T09:00:00"}`,
 	{"POST", "/operations"}:        `{"operation":"cancel","filter":{"type":"BIRTHDAY"},"dryRun":false}`,
+	{"POST", "/broadcasts"}:        `{"name":"sale","type":"ONE_OFF","at":"2099-12-09T09:00:00","passed":"skip","dryRun":false}`,
+	{"POST", "users"}:              `{"externalIds":["7"]}`,
 	{"POST", "/imports"}:           `{"externalId":"7","firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC"}`,
 	{"POST", "/roll-outs"}:         `{"type":"BIRTHDAY","dryRun":false}`,
 }
@@ -44,7 +46,7 @@ func (f faults) valid(op operation) request {
 	if strings.HasPrefix(op.path, "/events/") {
 		id = f.event
 	}
-	r := request{method: op.method, target: strings.NewReplacer("{id}", id, "{lane}", "BIRTHDAY", "{type}", "BIRTHDAY").Replace(op.path)}
+	r := request{method: op.method, target: strings.NewReplacer("{id}", id, "{lane}", "BIRTHDAY", "{name}", "sale", "{type}", "BIRTHDAY").Replace(op.path)}
 	last := op.path[strings.LastIndex(op.path, "/")+1:]
 	if r.body = bodies[op]; r.body == "" {
 		r.body = bodies[operation{op.method, last}]
@@ -106,7 +108,7 @@ func (f faults) fault(r request, op operation, status int) request {
 	case status == http.StatusForbidden && op.method != http.MethodGet:
 		r.header = append(r.header, "Sec-Fetch-Site: cross-site")
 	case status == http.StatusNotFound:
-		r.target = strings.NewReplacer(f.user, stranger, f.event, stranger, "BIRTHDAY/pause", "RENEWAL/pause", "/lanes/BIRTHDAY", "/lanes/RENEWAL", "/types/BIRTHDAY", "/types/RENEWAL").Replace(r.target)
+		r.target = strings.NewReplacer(f.user, stranger, f.event, stranger, "BIRTHDAY/pause", "RENEWAL/pause", "/lanes/BIRTHDAY", "/lanes/RENEWAL", "/types/BIRTHDAY", "/types/RENEWAL", "/sale", "/other").Replace(r.target)
 	case status == http.StatusPreconditionFailed:
 		r.header = append(r.header, `If-Match: "99"`)
 	case status == http.StatusMisdirectedRequest:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
 )
@@ -64,6 +65,7 @@ func rent(t *testing.T) almanac.Recurring {
 type office struct {
 	repository almanac.Repository
 	scheduler  almanac.Scheduler
+	sender     *broadcast.Sender
 	auth       httpapi.Authenticator
 	fail       error // what deliveries return
 }
@@ -81,7 +83,20 @@ func openOffice(t *testing.T, r almanac.Repository) *office {
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
 	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithZoneGuess("UTC", nil), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
 	require.NoError(t, err)
+	o.sender, err = broadcast.New(o.scheduler, storeOf(r))
+	require.NoError(t, err)
 	return o
+}
+
+// storeOf returns the store of broadcasts of a repository.
+func storeOf(r almanac.Repository) broadcast.Store {
+	switch r := r.(type) {
+	case down:
+		return noBroadcasts{err: r.err}
+	case locked:
+		return noBroadcasts{err: almanac.ErrLocked}
+	}
+	return r.(broadcast.Store)
 }
 
 func (o *office) api(t *testing.T, options ...httpapi.Option) http.Handler {
@@ -93,7 +108,7 @@ func (o *office) api(t *testing.T, options ...httpapi.Option) http.Handler {
 
 func (o *office) admin(t *testing.T, options ...httpapi.Option) http.Handler {
 	t.Helper()
-	h, err := httpapi.NewAdmin(o.scheduler, o.repository, o.auth, options...)
+	h, err := httpapi.NewAdmin(o.scheduler, o.repository, o.auth, append(options, httpapi.WithBroadcasts(o.sender))...)
 	require.NoError(t, err)
 	return h
 }
@@ -190,3 +205,31 @@ func (locked) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (almanac
 func (locked) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (almanac.DeleteResult, error) {
 	return almanac.DeleteResult{}, fmt.Errorf("user: %w", almanac.ErrLocked)
 }
+
+// noBroadcasts is a store whose every call that the admin API causes fails.
+type noBroadcasts struct {
+	broadcast.Store
+	err error
+}
+
+func (n noBroadcasts) CreateBroadcast(context.Context, broadcast.Broadcast) (broadcast.Status, bool, error) {
+	return broadcast.Status{}, false, n.err
+}
+
+func (n noBroadcasts) Broadcasts(context.Context, string, int) ([]broadcast.Status, error) {
+	return nil, n.err
+}
+
+func (n noBroadcasts) AddBroadcastUsers(context.Context, string, []uuid.UUID, []string) (broadcast.AddUsersResult, error) {
+	return broadcast.AddUsersResult{}, n.err
+}
+
+func (n noBroadcasts) StepBroadcast(context.Context, string, broadcast.Action, string) (broadcast.Status, error) {
+	return broadcast.Status{}, n.err
+}
+
+func (n noBroadcasts) BroadcastProgress(context.Context, string) (broadcast.Progress, error) {
+	return broadcast.Progress{}, n.err
+}
+
+func (n noBroadcasts) DeleteBroadcast(context.Context, string) (bool, error) { return false, n.err }
