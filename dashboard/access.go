@@ -25,6 +25,7 @@ const (
 	EditOptOuts Action = "edit opt-outs" // store and remove opt-outs of users
 	Reconcile   Action = "reconcile"     // resolve the pending events of zones again
 	RollOut     Action = "roll out"      // plan the pending events of a type again
+	Broadcast   Action = "broadcast"     // start, stop and resume broadcasts
 )
 
 // WithAuthentication sets who may use the dashboard. The function returns the name of the
@@ -53,7 +54,7 @@ func AllowAll() Option {
 // WithPermissions sets what viewers may do. The function is asked for each request that is let in, and
 // again for each thing on a page that needs a permission. user is the id of the user concerned. It is
 // [uuid.Nil] for actions about all users: pages of lists, operations on many events, pauses, limits,
-// reconciling and rolling out. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
+// reconciling, rolling out and broadcasts. SeePayloads with uuid.Nil also shows the errors by which events that are retried are
 // grouped, for all users. SeeNames is asked with the id of each user whose name a page would show.
 //
 // EditOptOuts is asked with the id of the user. The reason of an opt-out is shown only with SeeNames.

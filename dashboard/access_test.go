@@ -94,6 +94,19 @@ var changes = map[string]changeCase{
 		require.NoError(t, err)
 		return "/roll-out", url.Values{"type": {"BIRTHDAY"}, "confirm": {"yes"}}
 	}},
+	"start a broadcast": {"/broadcasts", []Action{Look, Broadcast}, func(*testing.T, host) (string, url.Values) {
+		return "/broadcasts", url.Values{"do": {"start"}, "name": {"sale"}, "type": {"BIRTHDAY"}, "at": {"2999-01-02T10:00"}, "passed": {"skip"}, "confirm": {"yes"}}
+	}},
+	"stop a broadcast": {"/broadcasts", []Action{Look, Broadcast}, func(t *testing.T, h host) (string, url.Values) {
+		h.startSale(t)
+		return "/broadcasts", url.Values{"do": {"stop"}, "name": {"sale"}, "reason": {"wrong price"}}
+	}},
+	"resume a broadcast": {"/broadcasts", []Action{Look, Broadcast}, func(t *testing.T, h host) (string, url.Values) {
+		h.startSale(t)
+		_, err := h.sender.Stop(t.Context(), "sale", "")
+		require.NoError(t, err)
+		return "/broadcasts", url.Values{"do": {"resume"}, "name": {"sale"}}
+	}},
 	"pause": {"/pauses", []Action{Look, PauseTypes}, func(*testing.T, host) (string, url.Values) {
 		return "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}}
 	}},
@@ -136,7 +149,9 @@ func (h host) state(t *testing.T) any {
 	require.NoError(t, err)
 	lanes, err := h.repository.Lanes(t.Context())
 	require.NoError(t, err)
-	return []any{found.Items, paused, lanes, book.Rules}
+	broadcasts, err := h.repository.Broadcasts(t.Context(), "", 1000)
+	require.NoError(t, err)
+	return []any{found.Items, paused, lanes, book.Rules, broadcasts}
 }
 
 func TestEveryRouteThatChangesIsTested(t *testing.T) {
@@ -153,7 +168,7 @@ func TestEveryRouteThatChangesIsTested(t *testing.T) {
 
 func TestEachChangeNeedsItsPermission(t *testing.T) {
 	t.Parallel()
-	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, EditOptOuts, Reconcile, RollOut}
+	all := []Action{Look, SeeNames, SeePayloads, Cancel, RunNow, Requeue, PauseTypes, EditOptOuts, Reconcile, RollOut, Broadcast}
 	for name, c := range changes {
 		for _, missing := range append(all, "") {
 			t.Run(name+" without "+string(missing), func(t *testing.T) {

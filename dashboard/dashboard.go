@@ -136,11 +136,12 @@ type results struct {
 type hosting struct {
 	name    string
 	monitor *Monitor
-	trail   func(context.Context, uuid.UUID) ([]ops.AuditStep, error)
-	health  func(context.Context) error
-	log     *slog.Logger
-	ctx     context.Context // streams end with it
-	bad     []error         // wrong options
+	broadcasting
+	trail  func(context.Context, uuid.UUID) ([]ops.AuditStep, error)
+	health func(context.Context) error
+	log    *slog.Logger
+	ctx    context.Context // streams end with it
+	bad    []error         // wrong options
 }
 
 // check returns an error that names every wrong argument and option.

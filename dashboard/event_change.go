@@ -122,7 +122,13 @@ type confirmData struct {
 	Name   string // of its user, if the viewer may see it
 	Kind   *operationKind
 	Change eventChange
-	Pause  bool // whether a reason and an end of a pause may be given
+	asks
+}
+
+// asks says what a page asks for.
+type asks struct {
+	Pause  bool // a reason and an end of a pause
+	Reason bool // a reason alone
 }
 
 // field is a hidden field of a form.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/broadcast"
 )
 
 // host is a dashboard before a repository in memory.
@@ -23,6 +24,7 @@ type host struct {
 	http.Handler
 	repository *almanactest.Repository
 	scheduler  almanac.Scheduler
+	sender     *broadcast.Sender
 }
 
 // newHost returns a dashboard that lets every request in.
@@ -35,10 +37,12 @@ func newHost(t *testing.T, options ...Option) host {
 	scheduler, err := almanac.NewScheduler(repository, registry,
 		almanac.WithDeliverer(almanac.ChannelWebhook, none), almanac.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
-	options = append([]Option{AllowAll(), WithLogger(slog.New(slog.DiscardHandler))}, options...)
+	sender, err := broadcast.New(scheduler, repository)
+	require.NoError(t, err)
+	options = append([]Option{AllowAll(), WithBroadcasts(sender), WithLogger(slog.New(slog.DiscardHandler))}, options...)
 	h, err := New(scheduler, repository, options...)
 	require.NoError(t, err)
-	return host{h, repository, scheduler}
+	return host{h, repository, scheduler, sender}
 }
 
 // sqlError is an error with which a database answers, as a driver returns it.

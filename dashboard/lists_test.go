@@ -48,7 +48,7 @@ func newHostOf(t *testing.T, repository *almanactest.Repository, reader Reader, 
 	options = append([]Option{AllowAll(), WithLogger(slog.New(slog.DiscardHandler))}, options...)
 	h, err := New(scheduler, reader, options...)
 	require.NoError(t, err)
-	return host{h, repository, scheduler}
+	return host{Handler: h, repository: repository, scheduler: scheduler}
 }
 
 // nightly is a type whose occurrences are at 02:30, every night. Its policy refuses wall

@@ -51,11 +51,12 @@ func (s *streams) leave() {
 // are relative to the address of the stream.
 func (d *dashboard) livePages() map[string]page {
 	return map[string]page{
-		"map":    look(d.mapPage),
-		"now":    look(d.nowPage),
-		"lanes":  look(d.lanesPage),
-		"leases": look(d.leasesPage),
-		"pauses": look(d.pausesPage),
+		"broadcasts": look(d.broadcastsPage),
+		"map":        look(d.mapPage),
+		"now":        look(d.nowPage),
+		"lanes":      look(d.lanesPage),
+		"leases":     look(d.leasesPage),
+		"pauses":     look(d.pausesPage),
 	}
 }
 

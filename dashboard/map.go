@@ -194,23 +194,32 @@ func (m *mapData) area(row placeRow) int64 {
 	return row.Users.N
 }
 
-// draw draws the dots, great ones first, so that small ones lie above them.
+// draw draws the dots of zones.
 func (m *mapData) draw(sums map[string]placeRow, classes map[string]string) {
+	areas := make(map[string]int64, len(sums))
+	for zone, row := range sums {
+		areas[zone] = m.area(row)
+	}
+	m.Dots = drawDots(areas, classes)
+}
+
+// drawDots draws the dots of zones, great ones first, so that small ones lie above them.
+func drawDots(areas map[string]int64, classes map[string]string) template.HTML {
 	var most int64
-	for _, row := range sums {
-		most = max(most, m.area(row))
+	for _, n := range areas {
+		most = max(most, n)
 	}
 	places := world.CanonicalPlaces()
-	slices.SortStableFunc(places, func(a, b world.Place) int { return cmp.Compare(m.area(sums[b.Zone]), m.area(sums[a.Zone])) })
+	slices.SortStableFunc(places, func(a, b world.Place) int { return cmp.Compare(areas[b.Zone], areas[a.Zone]) })
 	var b strings.Builder
 	for _, p := range places {
 		radius := 0.0 // the style has that of an empty place
-		if n := m.area(sums[p.Zone]); n > 0 {
+		if n := areas[p.Zone]; n > 0 {
 			radius = smallestDot + (greatestDot-smallestDot)*math.Sqrt(float64(n)/float64(most))
 		}
 		b.WriteString(world.Dot(p, classes[p.Zone], mapWidth, radius))
 	}
-	m.Dots = template.HTML(b.String()) // made of numbers and of escaped names
+	return template.HTML(b.String()) // made of numbers and of escaped names
 }
 
 // dotClass returns the classes of a dot, which are short because there are hundreds: e for an

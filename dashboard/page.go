@@ -62,7 +62,7 @@ type files struct{ Style, Script, Icon string }
 var sections = []struct{ Path, Name string }{
 	{"", "Now"}, {"map", "Map"}, {"calendar", "Calendar"}, {"events", "Events"}, {"users", "Users"},
 	{"zones", "Zones"}, {"when", "When"}, {"failures", "Failures"}, {"leases", "Leases"}, {"lanes", "Lanes"}, {"pauses", "Pauses"},
-	{"operations", "Operations"}, {"roll-out", "Roll-out"},
+	{"broadcasts", "Broadcasts"}, {"operations", "Operations"}, {"roll-out", "Roll-out"},
 }
 
 // templates has one set for each page: the layout, what all pages share, and the page.

@@ -137,7 +137,7 @@ func (d *dashboard) confirmPause(r *request, do, eventType string) (answer, erro
 	return answer{title: is.verb + " " + eventType + "?", template: "confirm", data: confirmData{
 		Text:   []string{fmt.Sprintf(is.text[0], eventType), is.text[1]},
 		Action: r.root + "pauses", Back: r.root + "pauses", Verb: is.verb, Danger: do == "pause",
-		Fields: []field{{"type", eventType}, {"do", do}}, Pause: do == "pause",
+		Fields: []field{{"type", eventType}, {"do", do}}, asks: asks{Pause: do == "pause"},
 	}}, nil
 }
 

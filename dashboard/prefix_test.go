@@ -189,7 +189,7 @@ func TestRedirectsAfterChangesAreRelative(t *testing.T) {
 		at, err := url.Parse("http://localhost/ops" + path)
 		require.NoError(t, err)
 		to := follow(t, at, w.Header().Get("Location"), "/ops")
-		require.True(t, strings.HasPrefix(to, "/pauses?") || strings.HasPrefix(to, "/lanes?") || strings.HasPrefix(to, "/events/") || strings.HasPrefix(to, "/users/"), to)
+		require.True(t, strings.HasPrefix(to, "/pauses?") || strings.HasPrefix(to, "/lanes?") || strings.HasPrefix(to, "/broadcasts?") || strings.HasPrefix(to, "/events/") || strings.HasPrefix(to, "/users/"), to)
 	}
 }
 

@@ -179,7 +179,7 @@ func rents(t *testing.T, repository *almanactest.Repository, release string) hos
 	require.NoError(t, err)
 	h, err := New(scheduler, repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
-	return host{h, repository, scheduler}
+	return host{Handler: h, repository: repository, scheduler: scheduler}
 }
 
 func TestReconcilingShowsCalendars(t *testing.T) {

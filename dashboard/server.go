@@ -70,6 +70,8 @@ func (d *dashboard) routes() []route {
 		{http.MethodPost, "/lanes", look(d.lanePage)},
 		{http.MethodGet, "/pauses", look(d.pausesPage)},
 		{http.MethodPost, "/pauses", look(d.pausePage)},
+		{http.MethodGet, "/broadcasts", look(d.broadcastsPage)},
+		{http.MethodPost, "/broadcasts", look(d.broadcastPage)},
 	}
 }
 
