@@ -39,6 +39,8 @@ type commands struct {
 type types struct {
 	Backfill backfillType `cmd:"" help:"Store the events of a type that users lack." set:"birthdays=false"`
 
+	Broadcasts broadcasts `cmd:"" help:"Send one event to each of many users."`
+
 	RollOut rollOutType `cmd:"" name:"roll-out" help:"Plan the pending events of a type again, by a changed rule." set:"birthdays=false"`
 
 	Rehearse rehearse `cmd:"" help:"Count the events that users will have, before they happen." set:"birthdays=false"`

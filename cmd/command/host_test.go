@@ -374,7 +374,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
-		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "why", "backfill", "roll-out", "rehearse",
+		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "why", "backfill", "roll-out", "rehearse", "broadcasts start", "broadcasts list", "broadcasts show", "broadcasts stop", "broadcasts resume",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "lane", "lanes", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
@@ -498,7 +498,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // Everything that names a subcommand in help is a subcommand.
 func TestInvocationsAreSubcommands(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill roll-out rehearse pause resume pauses lane lanes audit completion") {
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill broadcasts roll-out rehearse pause resume pauses lane lanes audit completion") {
 		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
 	}
 	require.Equal(t, "almanac_team and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_team and almanac, almanac eventful"))

@@ -93,6 +93,7 @@ var choices = kong.Vars{
 	"zone_source":   "declared, guessed, default",
 	"status":        "pending, processing, completed, failed, cancelled",
 	"shell":         "bash, zsh, fish",
+	"passed":        "now, skip, next-day",
 }
 
 func (p *policies) parse() (calendar.Policies, error) {

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
+	"github.com/almanac-go/almanac/internal/pgtest"
+)
+
+// sendAll stores the events of broadcasts, as a program that runs a sender does.
+func sendAll(t *testing.T, url string, host Host) {
+	t.Helper()
+	store := storeAt(t, url)
+	scheduler, err := almanac.NewScheduler(store, host.Registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	sender, err := broadcast.New(scheduler, store)
+	require.NoError(t, err)
+	require.NoError(t, sender.RunOnce(t.Context(), broadcast.RunOptions{}))
+}
+
+func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.OneOff{Type: "NEWS"})
+	subscribers(t, url, host, 3)
+	broadcasts := func(args ...string) result {
+		return runAs(t.Context(), host, append([]string{"broadcasts"}, append(args, "--database-url", url)...)...)
+	}
+	ok := func(args ...string) string {
+		r := broadcasts(args...)
+		require.Equal(t, exitOK, r.code, r.errs)
+		return r.out
+	}
+	require.Equal(t, "there are no broadcasts\n", ok("list"))
+	sale := []string{"start", "sale", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "skip", "--payload", `{"price": 7}`}
+
+	require.Regexp(t, `(?m)^would send to 3 users, first at 2094-03-1\S+, last at 2094-03-1\S+$`, ok(append(sale, "--dry-run")...))
+	require.Equal(t, "there are no broadcasts\n", ok("list"), "a dry run stores nothing")
+	require.Equal(t, "sale is storing\n", ok(append(sale, "--yes")...))
+	require.Equal(t, "sale is storing, and was stored before\n", ok(append(sale, "--yes")...))
+	sendAll(t, url, host)
+	require.Regexp(t, `(?m)^NAME +TYPE +STATE +WHEN +CREATED\nsale +NEWS +stored +2094-03-14T10:00:00 `, ok("list"))
+	shown := ok("show", "sale")
+	require.Regexp(t, `(?m)^sale: stored of type NEWS, at 2094-03-14T10:00:00, passed: skip$`, shown)
+	require.Regexp(t, `(?m)^3 users read; 3 events stored, 0 due; 0 delivered, 0 failed, 0 cancelled; 0 opted out, 0 refused$`, shown)
+
+	require.Equal(t, "sale is stopped\n", ok("stop", "sale", "--reason", "wrong price"))
+	sendAll(t, url, host)
+	var report struct {
+		Total struct{ Cancelled int }
+		Steps []struct{ Reason string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(ok("show", "sale", "--json")), &report))
+	require.Equal(t, 3, report.Total.Cancelled)
+	require.Equal(t, "wrong price", report.Steps[1].Reason)
+	cancelled, err := storeAt(t, url).Find(t.Context(), almanac.And{almanac.OfType("NEWS"), almanac.InStatus(almanac.Cancelled)}, almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, "broadcast stopped: wrong price", cancelled.Items[0].FailureReason)
+	r := broadcasts("resume", "sale")
+	require.Equal(t, exitOK, r.code, r.errs)
+
+	other := broadcasts("start", "sale", "--type", "NEWS", "--at", "2094-03-15T10:00", "--passed", "skip", "--yes")
+	require.Equal(t, exitFailed, other.code)
+	require.Contains(t, other.errs, `"sale" exists, with another payload, at`+"\n", "%s", other.errs)
+	missing := broadcasts("show", "other")
+	require.Equal(t, result{exitFailed, "", "acme: there is no broadcast \"other\"\n"}, missing)
+	require.Contains(t, broadcasts("stop", "other").errs, "there is no broadcast")
+	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "a/b", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "later", "--yes", "--database-url", url),
+		"name has a slash", "passed is none of now, skip and next-day")
+	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "sale", "--type", "NEWS", "--at", "x", "--instant", "y", "--passed", "now", "--payload", "{", "--database-url", url),
+		"--at: ", "--instant: ", "--payload: is not JSON", "either --dry-run or --yes is required")
+}
+
+// The stock command has no handlers, and need not have them: other programs store the events.
+func TestTheStockCommandStartsABroadcastToAList(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.OneOff{Type: "NEWS"})
+	first := subscribers(t, url, host, 3)
+	file := fileOf(t, "ids.txt", first[0].UserID.String()+"\n\n"+first[1].UserID.String()+"\nnobody\n")
+	start := []string{"broadcasts", "start", "recall", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "now", "--users", file, "--yes", "--database-url", url}
+
+	r := almanacAt(t, today, start...)
+
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "recall is storing; 2 users in its list\n", r.out)
+	require.Contains(t, r.errs, "1 id of no user, such as nobody")
+	sendAll(t, url, host)
+	n, err := storeAt(t, url).Count(t.Context(), almanac.OfType("NEWS"))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	again := almanacAt(t, today, start...)
+	require.Equal(t, exitOK, again.code, again.errs)
+	require.True(t, strings.HasSuffix(again.out, "and was stored before\n"), again.out)
+}
