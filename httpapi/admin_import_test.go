@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -259,6 +260,25 @@ func TestAnImportOfABrokenBodyStoresTheWholeLines(t *testing.T) {
 	require.Equal(t, "the body could not be read to its end", o.object(a)["stopped"])
 	require.Equal(t, 2, o.events())
 	require.Equal(t, map[string]string{"body": "could not be read to its end"}, o.complaints(send(member(3, ""))))
+	require.Equal(t, 2, o.events())
+}
+
+func TestAnImportIsSentAgainAfterABrokenConnection(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t, newRepository())
+	client := start(t, o.handler, func(s *http.Server) []*time.Duration {
+		return []*time.Duration{&s.ReadHeaderTimeout, &s.ReadTimeout, &s.WriteTimeout, &s.IdleTimeout}
+	})
+	_, err := io.WriteString(client, "POST /imports HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"+member(1, "")+"\n"+member(2, ""))
+	require.NoError(t, err)
+	require.NoError(t, client.(*net.TCPConn).CloseWrite())
+
+	_, err = io.ReadAll(client)
+
+	require.NoError(t, err)
+	require.LessOrEqual(t, o.events(), 1, "of the line that has ended")
+	again := counts(o.ok("POST", "/imports", member(1, "")+"\n"+member(2, "")))
+	require.Equal(t, 2, again[1]+again[3])
 	require.Equal(t, 2, o.events())
 }
 

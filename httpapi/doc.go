@@ -220,10 +220,11 @@
 //
 // Each line has an outcome of its own. Refused lists the first 1,000 lines that were refused, as they would
 // have been answered alone; the field "line" means the line as a whole. A line may have 256 KiB. The body
-// may have any length and is read as a stream, but the request ends after eight seconds, or when the body
-// breaks off. Then stopped says why. To go on, send the lines from nextLine on with the parameter line,
-// which is the number of the first line of a body. A few of them may be stored already; they count as
-// unchanged. If two lines name a user in the same way, by id or by externalId, the later one is applied last.
+// may have any length and is read as a stream, but the request ends after eight seconds. Then stopped says
+// why. To go on, send the lines from nextLine on with the parameter line, which is the number of the first
+// line of a body. A few of them may be stored already; they count as unchanged. After a broken connection,
+// send the lines again. If two lines name a user in the same way, by id or by externalId, the later one is
+// applied last.
 //
 // Under [WithAuthorization], lists, imports, operations, roll-outs, broadcasts and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
