@@ -78,9 +78,29 @@ func (c *startBroadcast) parse(env *environment) (b broadcast.Broadcast, err err
 	}
 	err = errors.Join(about("--at", errAt), about("--instant", errInstant), errPayload, errYes)
 	if err == nil {
-		err = b.Check()
+		err = byFlag(b.Check())
 	}
 	return b, misused(err, c.Tables.validate(env))
+}
+
+// byFlag names the flags of the fields of a broadcast that are wrong.
+func byFlag(err error) error {
+	var invalid *almanac.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	var errs []error
+	for _, f := range invalid.Fields {
+		flag := "--" + f.Field
+		switch f.Field {
+		case "name":
+			flag = "<name>"
+		case "zones":
+			flag = "--zone"
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", flag, f.Problem))
+	}
+	return errors.Join(errs...)
 }
 
 // withSeconds adds the seconds to a wall time that has none.

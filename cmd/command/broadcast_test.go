@@ -71,9 +71,9 @@ func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	require.Equal(t, result{exitFailed, "", "acme: there is no broadcast \"other\"\n"}, missing)
 	require.Contains(t, broadcasts("stop", "other").errs, "there is no broadcast")
 	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "a/b", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "later", "--yes", "--database-url", url),
-		"name has a slash", "passed is none of now, skip and next-day")
+		"<name>: has a slash", "--passed: is none of now, skip and next-day")
 	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "sale", "--type", "NEWS", "--at", "x", "--instant", "y", "--passed", "now", "--payload", "{", "--database-url", url),
-		"--at: ", "--instant: ", "--payload: is not JSON", "either --dry-run or --yes is required")
+		`--at: "x" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`, `--instant: "y" is not an instant of RFC 3339 since 1900, such as 2026-03-15T14:00:00Z`, "--payload: is not JSON", "either --dry-run or --yes is required")
 }
 
 // The stock command has no handlers, and need not have them: other programs store the events.
