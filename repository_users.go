@@ -42,6 +42,16 @@ type UserRepository interface {
 	// external id, and that of [Roster.Check] if the edit cannot be stored.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
+	// EditUsers does what EditUser does for each of the users, in the order of ids, with fewer
+	// transactions. It returns what EditUser would return: the edit as stored, and the error, of the user with
+	// each id. Each user is edited all or nothing, and a user who cannot be edited does not affect the others.
+	// Edit gets the index of the id. For a user whose id is given twice, the second edit gets the roster
+	// after the first. It is called by one goroutine at a time.
+	//
+	// After an error of the database that does not concern one user alone, EditUsers edits no other user. Each
+	// user whose result is unknown, or who was not edited, then has that error.
+	EditUsers(ctx context.Context, ids []uuid.UUID, edit func(i int, r Roster) (Edit, error)) ([]Edit, []error)
+
 	// UsedKeys returns the used keys of series of a user, as they are now. An open event counts
 	// as ended now if it was claimed before or can be claimed. A series without used keys is missing in
 	// the result, and so are all series of a user who does not exist. UsedKeys locks nothing.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,13 +31,11 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		if err := roster.Check(wanted); err != nil {
 			return asIs(err)
 		}
-		u := roster.User
-		if wanted.User != nil {
-			u = *wanted.User
-		}
-		if stored, err = s.apply(ctx, tx, keys, wanted, u.Timezone.WallTime(roster.Now)); err != nil {
+		one := []*editing{{roster: roster, wanted: wanted}}
+		if err = s.apply(ctx, tx, keys, one); err != nil {
 			return err
 		}
+		stored = one[0].stored
 		return s.hintReleased(ctx, tx, released)
 	})
 	if violates(err, "users_external_id") {
@@ -65,24 +62,12 @@ func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
 // decide calls edit with a roster. At first the roster has the used keys of open series only. When
 // the edit adds events to other series, decide calls edit again with the used keys of these.
 func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
-	for {
-		shown := r // the edit may change the lists and the map
-		shown.Pending, shown.InFlight = slices.Clone(r.Pending), slices.Clone(r.InFlight)
-		shown.Used, shown.Stalled = maps.Clone(r.Used), slices.Clone(r.Stalled)
-		wanted, err := edit(shown)
-		if err != nil {
-			return wanted, asIs(err)
-		}
-		planned := slices.DeleteFunc(slices.Clone(wanted.New), isRequeued)
-		unshown, err := s.unshownKeys(ctx, tx, planned, func(almanac.Event) map[almanac.Series]almanac.UsedKeys { return r.Used })
-		if err != nil || len(unshown) == 0 {
-			return wanted, err
-		}
-		r.Used = maps.Clone(r.Used)
-		for _, one := range unshown {
-			r.Used[one.series] = one.used
-		}
+	one := []*editing{{roster: r}}
+	err := s.decideAll(ctx, tx, one, func(_ int, r almanac.Roster) (almanac.Edit, error) { return edit(r) })
+	if err == nil {
+		err = asIs(one[0].err)
 	}
+	return one[0].wanted, err
 }
 
 // roster locks a user and the user's pending events, and reads the rest of the roster, in one round
@@ -133,37 +118,75 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	return r, released, err
 }
 
-// apply stores an edit of a roster that the transaction has locked. Clocks in the user's zone show the
-// given wall time.
-func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit, shown calendar.WallTime) (stored almanac.Edit, err error) {
-	if wanted.User != nil {
-		args, err := userArgs(*wanted.User)
-		if err != nil {
-			return stored, err
+// apply stores the edits of rosters that the transaction has locked, all or none.
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, list []*editing) error {
+	var wanted, stored almanac.Edit
+	var users []almanac.User
+	shown := make(map[uuid.UUID]calendar.WallTime, len(list)) // by clocks in the zones of the users
+	of := make(map[uuid.UUID]*almanac.Edit, len(list))        // by the ids of users and of events
+	for _, one := range list {
+		u := one.roster.User
+		if is := one.wanted.User; is != nil {
+			u, users = *is, append(users, *is)
 		}
-		args["version"] = wanted.User.Version
-		user, err := one(ctx, tx, s.statements.UpdateUser, args, scanUsers())
-		if err != nil {
-			return stored, err
+		shown[u.ID], of[u.ID] = u.Timezone.WallTime(one.roster.Now), &one.stored
+		wanted.Removed = append(wanted.Removed, one.wanted.Removed...)
+		wanted.Changed = append(wanted.Changed, one.wanted.Changed...)
+		wanted.New = append(wanted.New, one.wanted.New...)
+		for _, e := range slices.Concat(one.wanted.Removed, one.wanted.Changed, one.wanted.New) {
+			of[e.ID] = &one.stored
 		}
-		stored.User = &user
+	}
+	updated, err := s.updateUsers(ctx, tx, users)
+	if err != nil {
+		return err
+	}
+	for i := range updated {
+		of[updated[i].ID].User = &updated[i]
 	}
 	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
-		return stored, err
+		return err
 	}
 	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, shown); err != nil {
-		return stored, err
+		return err
 	}
 	if stored.New, err = s.add(ctx, tx, keys, wanted.New); err != nil {
-		return stored, err
+		return err
 	}
-	return stored, s.hint(ctx, tx, slices.Concat(stored.Changed, stored.New))
+	for _, e := range stored.Removed {
+		of[e.ID].Removed = append(of[e.ID].Removed, e)
+	}
+	for _, e := range stored.Changed {
+		of[e.ID].Changed = append(of[e.ID].Changed, e)
+	}
+	for _, e := range stored.New {
+		of[e.ID].New = append(of[e.ID].New, e)
+	}
+	return s.hint(ctx, tx, slices.Concat(stored.Changed, stored.New))
+}
+
+// updateUsers replaces users, all or none, and returns them as stored.
+func (s *Store) updateUsers(ctx context.Context, tx pgx.Tx, users []almanac.User) ([]almanac.User, error) {
+	if len(users) == 0 {
+		return nil, nil
+	}
+	args, err := newUserArgs(column(users, func(u almanac.User) almanac.UserWithEvents { return almanac.UserWithEvents{User: u} }))
+	if err != nil {
+		return nil, err
+	}
+	delete(args, "creation_digests") // they never change
+	args["versions"] = column(users, func(u almanac.User) int { return u.Version })
+	updated, err := all(ctx, tx, s.statements.UpdateUsers, args, scanUsers())
+	if err == nil && len(updated) < len(users) {
+		err = pgx.ErrNoRows
+	}
+	return updated, err
 }
 
 // change stores the new states of pending events, all or none, and returns the events in the
 // order given. The status and the claim count of an event decide which statement stores it.
-// [almanac.Roster.Check] has checked the events. Clocks in the user's zone show the given wall time.
-func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown calendar.WallTime) ([]almanac.Event, error) {
+// [almanac.Roster.Check] has checked the events. Clocks in the zones of the users show the given wall times.
+func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown map[uuid.UUID]calendar.WallTime) ([]almanac.Event, error) {
 	var stored []almanac.Event
 	for _, kind := range []struct {
 		has   func(almanac.Event) bool
@@ -200,7 +223,7 @@ func isRequeued(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRe
 
 // cancel cancels pending events, all or none, and returns them as stored. The series of an event
 // with Unplanned set waits for a program that has the handler.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown calendar.WallTime) ([]almanac.Event, error) {
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown map[uuid.UUID]calendar.WallTime) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -210,7 +233,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, s
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
 		"waiting":  column(events, func(e almanac.Event) bool { return e.Unplanned }),
-		"ended":    column(events, func(almanac.Event) pgtype.Timestamp { return localOrNull(shown) }),
+		"ended":    column(events, func(e almanac.Event) pgtype.Timestamp { return localOrNull(shown[e.UserID]) }),
 	}, scanID)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // Event returns the event with an id. The error matches [almanac.ErrNotFound] when there is no such event.
@@ -131,7 +132,7 @@ func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change, now time.Time)
 		return s.lease(ctx, tx, c)
 	}
 	c.is.Version, c.is.Unplanned = c.was.Version+1, false
-	_, err := s.change(ctx, tx, []almanac.Event{*c.is}, c.ended)
+	_, err := s.change(ctx, tx, []almanac.Event{*c.is}, map[uuid.UUID]calendar.WallTime{c.is.UserID: c.ended})
 	return err
 }
 

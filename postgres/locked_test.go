@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -333,6 +334,45 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 			added = add("ANOTHER")
 			require.Empty(t, added.Locked)
 			require.Len(t, added.Events, 1)
+		})
+	}
+}
+
+// The others are edited before EditUsers waits for the locked user.
+func TestEditUsersWaitsForALockedUserLast(t *testing.T) {
+	t.Parallel()
+	for name, lock := range locks {
+		t.Run("while a host "+name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.ReusedPool(t)
+			store := mustStore(t, pool)
+			ids := storeUsers(t, store, 5)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			require.NoError(t, lock(t.Context(), tx, ids[2]))
+
+			version := func(id uuid.UUID) (n int) {
+				require.NoError(t, pool.QueryRow(t.Context(), "SELECT version FROM almanac.users WHERE id = $1", id).Scan(&n))
+				return n
+			}
+			edited := make(chan []error, 1)
+			go func() {
+				_, errs := store.EditUsers(t.Context(), ids, func(_ int, r almanac.Roster) (almanac.Edit, error) {
+					changed := r.User
+					changed.Version++
+					return almanac.Edit{User: &changed}, nil
+				})
+				edited <- errs
+			}()
+			require.Eventually(t, func() bool {
+				return version(ids[0])+version(ids[1])+version(ids[3])+version(ids[4]) == 8
+			}, 10*time.Second, 10*time.Millisecond)
+			require.Empty(t, edited)
+			require.Equal(t, 1, version(ids[2]))
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.NoError(t, errors.Join(<-edited...))
+			require.Equal(t, 2, version(ids[2]))
 		})
 	}
 }

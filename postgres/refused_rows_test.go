@@ -38,6 +38,7 @@ var manyRowsCalls = map[string]manyRows{
 	"AddEvents":                   {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
 	"AddSuccessors":               {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
 	"CreateUsers":                 {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
+	"EditUsers":                   {prepare: prepareEditUsers, trigger: "BEFORE UPDATE ON almanac.users", allOf: []int{1, 2, 10}},
 	"ReleaseExpired, one lease":   {prepare: prepareRelease(100), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
 	"ReleaseExpired, many leases": {prepare: prepareRelease(1), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
 	"Reconcile":                   {prepare: prepareReconcile, trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{10}},
@@ -204,6 +205,29 @@ func prepareAddSuccessors(t *testing.T, pool *pgxpool.Pool, store *postgres.Stor
 		return err
 	}
 	return call, oneOf("NEW.user_id", ids[:refused]) + " AND NEW.event_id IS NOT NULL", rowsOf(t, pool, "SELECT count(*) FROM almanac.series WHERE event_id IS NOT NULL AND user_id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
+}
+
+func prepareEditUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
+	ids := storeUsers(t, store, n)
+	call = func() error {
+		_, errs := store.EditUsers(t.Context(), ids, func(_ int, r almanac.Roster) (almanac.Edit, error) {
+			changed := r.User
+			changed.Version++
+			return almanac.Edit{User: &changed}, nil
+		})
+		var failed []uuid.UUID
+		for i, err := range errs {
+			if err != nil {
+				failed = append(failed, ids[i])
+			}
+		}
+		if len(failed) == n {
+			return errs[0]
+		}
+		require.ElementsMatch(t, ids[:refused], failed)
+		return nil
+	}
+	return call, oneOf("NEW.id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.users WHERE version > 1 AND id = ANY (string_to_array($1::text, ',')::uuid[])", joined(ids))
 }
 
 func prepareCreateUsers(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {

@@ -17,7 +17,7 @@ var workOf = map[string]string{
 		Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
 		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutCalendar PutQuarantine PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
 		TryAlone VisitAgain`,
-	"api operator":           "AddBroadcastStep AddBroadcastUsers CreateBroadcast HideUser InsertUsers UpdateUser",
+	"api operator":           "AddBroadcastStep AddBroadcastUsers CreateBroadcast HideUser InsertUsers UpdateUsers",
 	"operator":               "DeleteBroadcast DeleteBroadcastUsers Pause PutLane RemoveLane Resume",
 	"worker operator reader": "LaneBefore LaneLoads Lanes ListLeases Paused Until",
 	"worker api operator reader": `BroadcastProgress Broadcasts NextBroadcastZone OpenBroadcast UserZones

@@ -19,14 +19,14 @@ func (s *Store) Rosters(ctx context.Context, eventType string, page almanac.Page
 	}
 	found := almanac.List[almanac.Roster]{Next: users.Next}
 	err = s.do(ctx, "find the open events of users", func(ctx context.Context, db DB) (err error) {
-		found.Items, err = s.rosters(ctx, db, eventType, users.Items)
+		found.Items, err = s.rosters(ctx, db, &eventType, users.Items)
 		return err
 	})
 	return found, err
 }
 
-// rosters reads the rosters of users, in the order given.
-func (s *Store) rosters(ctx context.Context, db DB, eventType string, users []almanac.User) (list []almanac.Roster, err error) {
+// rosters reads the rosters of users for one type, or for all if it is nil, in the order given.
+func (s *Store) rosters(ctx context.Context, db DB, eventType *string, users []almanac.User) (list []almanac.Roster, err error) {
 	list = make([]almanac.Roster, len(users))
 	places := make(map[uuid.UUID]int, len(users))
 	for i, u := range users {
@@ -63,7 +63,7 @@ func (s *Store) rosters(ctx context.Context, db DB, eventType string, users []al
 	if err != nil {
 		return nil, err
 	}
-	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return is.Series.Type != eventType }) {
+	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return eventType != nil && is.Series.Type != *eventType }) {
 		one := &list[places[is.UserID]]
 		one.Stalled = append(one.Stalled, is)
 	}

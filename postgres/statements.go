@@ -23,7 +23,8 @@ type statements struct {
 	HiddenUsers, HideUser, HoldKeys,
 	InFlight, Incomplete, InsertEmptyLeases, InsertEvents, InsertFirstEvents, InsertLease, InsertUsers,
 	KeepBroadcast, KeepLeases,
-	LaneBefore, LaneLoads, Lanes, Leases, ListLeases, LockBroadcast, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockSeries, LockUser,
+	LaneBefore, LaneLoads, Lanes, Leases, ListLeases, LockBroadcast, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockQueue, LockRosterQueue, LockRosterSeries,
+	LockRosters, LockSeries, LockUser,
 	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LookAgain, LostEvents,
 	MarkZones, Missed, MissingVisits, MoveBroadcast, MoveBroadcastZone, MoveConsumer, MoveEvents, MoveToLeases,
 	NewEvents, NextBroadcastZone, Notify, Now,
@@ -36,7 +37,7 @@ type statements struct {
 	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
 	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,
 	TakeBroadcast, TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers, TryAlone,
-	Until, UpdateUser, UsedKeys, User, UserByExternalID, UserZones,
+	Until, UpdateUsers, UsedKeys, User, UserByExternalID, UserZones,
 	VisitAgain,
 	Waiting, WaitingSeries, WaitingUsers,
 	ZoneMarks, ZoneRules string

@@ -107,17 +107,6 @@ func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamed
 	return d, err
 }
 
-func userArgs(u almanac.User) (pgx.StrictNamedArgs, error) {
-	optOuts, err := formatOptOuts(u.OptOuts)
-	return pgx.StrictNamedArgs{
-		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
-		"date_of_birth": birthArg(u.DateOfBirth), "birth_calendar": textOrNull(u.DateOfBirth.Calendar()), "birth_day": textOrNull(birthDay(u.DateOfBirth)), "timezone": u.Timezone.String(), "zone_source": string(u.ZoneSource), "attributes": string(u.Attributes),
-		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
-		"opt_outs":    textOrNull(optOuts),
-		"folded_name": fold.Text(u.Name()), "folded_last_name": fold.Text(u.LastName), "folded_email": textOrNull(fold.Text(u.Email)),
-	}, err
-}
-
 // unknownYear is the year of a stored date of birth whose year is not known: a leap year, which has each day.
 const unknownYear = 4
 

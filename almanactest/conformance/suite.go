@@ -33,6 +33,12 @@ func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
 			return &remembering{Repository: r}, s
 		})
 	})
+	t.Run("with users edited beside others", func(t *testing.T) {
+		run(t, chaptersOfEdits(), func(t *testing.T) (almanac.Repository, ops.Statistics) {
+			r, s := counted(t)
+			return besideOthers{r}, s
+		})
+	})
 }
 
 // TestStatistics checks that statistics about a repository do what [ops.Statistics] promises. It
@@ -65,7 +71,7 @@ func chapters() []cases {
 func chaptersOfUsers() []cases {
 	return []cases{
 		createUserCases, externalIDCases, deleteUserCases, deletionCases, deletionRaceCases,
-		rosterCases, editCases, refusedEditCases, pastCases, readyCases, readyAheadCases,
+		rosterCases, editCases, editUsersCases, refusedEditCases, pastCases, readyCases, readyAheadCases,
 		orderCases, settleCases, staleCases, plannedCases, raceCases,
 	}
 }
@@ -86,6 +92,22 @@ func run(t *testing.T, chapters []cases, open func(t *testing.T) (almanac.Reposi
 			})
 		}
 	}
+}
+
+// chaptersOfEdits returns the chapters that run again with EditUsers in place of EditUser.
+func chaptersOfEdits() []cases {
+	return []cases{
+		rosterCases, editCases, refusedEditCases, pastCases, readyCases, aheadEditCases, externalIDCases, editFieldCases,
+		cancelCases, requeueCases, seriesCases, usedCases, deletionCases, raceCases,
+	}
+}
+
+// besideOthers edits a user together with users who do not exist.
+type besideOthers struct{ almanac.Repository }
+
+func (r besideOthers) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	edits, errs := r.EditUsers(ctx, []uuid.UUID{uuid.New(), id, uuid.New()}, func(i int, is almanac.Roster) (almanac.Edit, error) { return edit(is) })
+	return edits[1], errs[1]
 }
 
 // remembering settles with the users that its claims returned, as the scheduler does.
