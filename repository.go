@@ -73,6 +73,9 @@ type EventRepository interface {
 	// Event returns an event, or a [*NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
 
+	// Events returns the events with the given ids that exist, in any order.
+	Events(ctx context.Context, ids []uuid.UUID) ([]Event, error)
+
 	// Find returns a page of the events that match spec, in the order of the page. A nil
 	// spec matches every event. [Spec] says what a page costs if there are many events.
 	//

@@ -324,6 +324,18 @@ type Operator interface {
 	// if the event was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
+	// CancelEvents does what Cancel does for each of the events, in the order given, with fewer
+	// transactions: see [UserRepository].EditUsers. The results and the errors are those that Cancel would
+	// return for each. Several events of one user take as many transactions. After an error of
+	// the repository that concerns more than one event, the events that follow are not tried, and have that error.
+	CancelEvents(ctx context.Context, ids []uuid.UUID, options CancelOptions) ([]CancelResult, []error)
+
+	// RunEventsNow does what RunNow does for each of the events, as CancelEvents does.
+	RunEventsNow(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error)
+
+	// RequeueEvents does what Requeue does for each of the events, as CancelEvents does.
+	RequeueEvents(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error)
+
 	// Pause stops all processes from claiming events of a lane or of a type. The pause is stored, so it also
 	// holds for processes that start later, until its end or Resume. Deliveries that are under way
 	// continue. Events that were claimed ahead of their instant still start, for at most

@@ -50,70 +50,88 @@ type CancelResult struct {
 }
 
 func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error) {
+	results, errs := s.CancelEvents(ctx, []uuid.UUID{id}, options)
+	return results[0], errs[0]
+}
+
+func (s *scheduler) CancelEvents(ctx context.Context, ids []uuid.UUID, options CancelOptions) ([]CancelResult, []error) {
+	results := make([]CancelResult, len(ids))
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return CancelResult{}, err
+		return results, slices.Repeat([]error{err}, len(ids))
 	}
-	var unplanned bool
-	edit, err := s.editEvent(ctx, id, Cancelled, func(r Roster, e Event) (Edit, error) {
-		if options.Version != 0 && options.Version != e.Version {
-			return Edit{}, &OptimisticLockError{EventID: id, Expected: options.Version}
-		}
-		unplanned = false
-		done, err := e.Cancel(options.Reason)
-		if err != nil || options.EndSeries || e.detached() {
-			return Edit{Changed: []Event{done}}, err
-		}
-		h, err := s.registry.Handler(e.Type)
-		if errors.Is(err, ErrUnsupportedEventType) {
-			unplanned, done.Unplanned = true, true
-			return Edit{Changed: []Event{done}}, nil
-		}
-		if err != nil {
-			return Edit{}, err
-		}
-		e.UsedBefore = r.Used[SeriesOf(e)]
-		next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, &e, &r.User, r.Now) })
-		if err == nil {
-			err = zones.permits(next)
-		}
-		switch {
-		case errors.Is(err, calendar.ErrNoOccurrence):
-			return Edit{Changed: []Event{done}}, nil
-		case isReleaseError(err):
-			unplanned, done.Unplanned = true, true
-			return Edit{Changed: []Event{done}}, nil
-		case err != nil:
-			return Edit{}, &SuccessorError{id, err}
-		}
-		return Edit{Changed: []Event{done}, New: []Event{zones.stamp(next)}}, nil
+	edits, errs := s.editEvents(ctx, ids, Cancelled, func(i int, r Roster, e Event) (edit Edit, err error) {
+		edit, results[i].Unplanned, err = s.cancelled(ctx, r, e, options, zones)
+		return edit, err
 	})
+	for i, edit := range edits {
+		if errs[i] != nil {
+			results[i] = CancelResult{}
+			continue
+		}
+		results[i].Event = edit.Changed[0]
+		if len(edit.New) > 0 {
+			results[i].Successor = &edits[i].New[0]
+		}
+	}
+	return results, errs
+}
+
+// cancelled returns the edit that cancels an event of a roster, and whether the successor is left to another program.
+func (s *scheduler) cancelled(ctx context.Context, r Roster, e Event, options CancelOptions, zones *zoneView) (edit Edit, unplanned bool, err error) {
+	if options.Version != 0 && options.Version != e.Version {
+		return Edit{}, false, &OptimisticLockError{EventID: e.ID, Expected: options.Version}
+	}
+	done, err := e.Cancel(options.Reason)
+	if err != nil || options.EndSeries || e.detached() {
+		return Edit{Changed: []Event{done}}, false, err
+	}
+	h, err := s.registry.Handler(e.Type)
+	if errors.Is(err, ErrUnsupportedEventType) {
+		done.Unplanned = true
+		return Edit{Changed: []Event{done}}, true, nil
+	}
 	if err != nil {
-		return CancelResult{}, err
+		return Edit{}, false, err
 	}
-	c := CancelResult{Event: edit.Changed[0], Unplanned: unplanned}
-	if len(edit.New) > 0 {
-		c.Successor = &edit.New[0]
+	e.UsedBefore = r.Used[SeriesOf(e)]
+	next, err := guarded(s.guard(ctx, e.UserID), "planning the successor of", e.Type, func() (Event, error) { return successor(h, &e, &r.User, r.Now) })
+	if err == nil {
+		err = zones.permits(next)
 	}
-	return c, nil
+	switch {
+	case errors.Is(err, calendar.ErrNoOccurrence):
+		return Edit{Changed: []Event{done}}, false, nil
+	case isReleaseError(err):
+		done.Unplanned = true
+		return Edit{Changed: []Event{done}}, true, nil
+	case err != nil:
+		return Edit{}, false, &SuccessorError{e.ID, err}
+	}
+	return Edit{Changed: []Event{done}, New: []Event{zones.stamp(next)}}, false, nil
 }
 
 func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error) {
+	events, errs := s.RunEventsNow(ctx, []uuid.UUID{id}, options)
+	return events[0], errs[0]
+}
+
+func (s *scheduler) RunEventsNow(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error) {
+	events := make([]Event, len(ids))
 	if err := s.checkQuietHours(ctx, options); err != nil {
-		return Event{}, err
+		return events, slices.Repeat([]error{err}, len(ids))
 	}
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return Event{}, err
+		return events, slices.Repeat([]error{err}, len(ids))
 	}
-	var as Event
-	edit, err := s.editEvent(ctx, id, Processing, func(r Roster, e Event) (Edit, error) {
+	edits, errs := s.editEvents(ctx, ids, Processing, func(i int, r Roster, e Event) (Edit, error) {
 		at, err := s.runAt(s.guard(ctx, e.UserID), r, e, options)
 		if err != nil {
 			return Edit{}, err
 		}
 		next, err := e.RunNow(at)
-		if as = next; err != nil || next.Version == e.Version {
+		if events[i] = next; err != nil || next.Version == e.Version {
 			return Edit{}, err
 		}
 		_, err = s.registry.Handler(e.Type)
@@ -125,73 +143,135 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options ForceOptio
 		}
 		return Edit{Changed: []Event{next}}, nil
 	})
-	for _, e := range edit.Changed {
-		as = e
+	for i, edit := range edits {
+		for _, e := range edit.Changed {
+			events[i] = e
+		}
 	}
-	return as, err
+	return events, errs
 }
 
-// editEvent edits one open event, and notifies observers. It is an edit of the event's user, so it
-// takes locks in the same order as every edit. In the roster, an event that is claimed ahead of its
+// editEvents edits one open event for each id, and notifies observers. It makes an edit of the event's user,
+// so it takes locks in the same order as every edit. In the roster, an event that is claimed ahead of its
 // instant is PENDING.
-func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit func(Roster, Event) (Edit, error)) (Edit, error) {
-	e, err := s.repository.Event(ctx, id)
-	if err != nil {
-		return Edit{}, err
-	}
-	if e.Status.Terminal() {
-		return Edit{}, &InvalidStateTransitionError{id, e.Status, to}
-	}
-	var before Roster
-	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
-		before = r
-		open := slices.Concat(r.Pending, r.InFlight)
-		i := slices.IndexFunc(open, func(one Event) bool { return one.ID == id })
-		switch {
-		case i < 0: // it ended after Event returned it
-			return Edit{}, &OptimisticLockError{EventID: id, Expected: e.Version}
-		case open[i].Status != Pending:
-			return Edit{}, &InvalidStateTransitionError{id, open[i].Status, to}
+func (s *scheduler) editEvents(ctx context.Context, ids []uuid.UUID, to Status, edit func(int, Roster, Event) (Edit, error)) ([]Edit, []error) {
+	events, errs := s.eventsOf(ctx, ids)
+	for i, e := range events {
+		if errs[i] == nil && e.Status.Terminal() {
+			errs[i] = &InvalidStateTransitionError{ids[i], e.Status, to}
 		}
-		return edit(r, open[i])
-	})
-	s.measureEdit(ctx, MeasuredEvent, err)
-	if err != nil {
-		return Edit{}, err
 	}
-	s.notifyEdit(ctx, before, stored)
-	s.running.wakeFor(slices.Concat(stored.Changed, stored.New)...)
-	return stored, nil
+	before, edits := s.editUsersOf(ctx, events, errs, func(i int, r Roster) (Edit, error) {
+		open := slices.Concat(r.Pending, r.InFlight)
+		at := slices.IndexFunc(open, func(one Event) bool { return one.ID == ids[i] })
+		switch {
+		case at < 0: // it ended after it was read
+			return Edit{}, &OptimisticLockError{EventID: ids[i], Expected: events[i].Version}
+		case open[at].Status != Pending:
+			return Edit{}, &InvalidStateTransitionError{ids[i], open[at].Status, to}
+		}
+		return edit(i, r, open[at])
+	}, func(err error) { s.measureEdit(ctx, MeasuredEvent, err) })
+	for i := range edits {
+		if errs[i] == nil {
+			s.notifyEdit(ctx, before[i], edits[i])
+			s.running.wakeFor(slices.Concat(edits[i].Changed, edits[i].New)...)
+		}
+	}
+	return edits, errs
+}
+
+// eventsOf returns the event with each id, or an error.
+func (s *scheduler) eventsOf(ctx context.Context, ids []uuid.UUID) ([]Event, []error) {
+	events, errs := make([]Event, len(ids)), make([]error, len(ids))
+	if len(ids) == 1 {
+		events[0], errs[0] = s.repository.Event(ctx, ids[0])
+		return events, errs
+	}
+	found, err := s.repository.Events(ctx, ids)
+	of := make(map[uuid.UUID]*Event, len(found))
+	for i := range found {
+		of[found[i].ID] = &found[i]
+	}
+	for i, id := range ids {
+		switch e := of[id]; {
+		case err != nil:
+			errs[i] = err
+		case e == nil:
+			errs[i] = &NotFoundError{Kind: "event", ID: id}
+		default:
+			events[i] = *e
+		}
+	}
+	return events, errs
+}
+
+// editUsersOf edits the users of the events that have no error. It passes the error of each of these edits to
+// edited, and adds it to errs. It returns the rosters as last passed to edit, and the edits as stored.
+func (s *scheduler) editUsersOf(ctx context.Context, events []Event, errs []error, edit func(int, Roster) (Edit, error), edited func(error)) ([]Roster, []Edit) {
+	before, edits := make([]Roster, len(events)), make([]Edit, len(events))
+	var users []uuid.UUID
+	var places []int
+	for i, e := range events {
+		if errs[i] == nil {
+			users, places = append(users, e.UserID), append(places, i)
+		}
+	}
+	stored, failed := s.editUsers(ctx, users, func(k int, r Roster) (Edit, error) {
+		before[places[k]] = r
+		return edit(places[k], r)
+	})
+	for k, i := range places {
+		edits[i], errs[i] = stored[k], failed[k]
+		edited(failed[k])
+	}
+	return before, edits
+}
+
+// editUsers edits users. One user is edited by EditUser, which a repository of the host may wrap.
+func (s *scheduler) editUsers(ctx context.Context, ids []uuid.UUID, edit func(int, Roster) (Edit, error)) ([]Edit, []error) {
+	if len(ids) != 1 {
+		return s.repository.EditUsers(ctx, ids, edit)
+	}
+	stored, err := s.repository.EditUser(ctx, ids[0], func(r Roster) (Edit, error) { return edit(0, r) })
+	return []Edit{stored}, []error{err}
 }
 
 func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error) {
-	e, err := s.repository.Event(ctx, id)
-	if err != nil {
-		return Event{}, err
-	}
-	fresh, err := uuid.NewV7()
-	if err != nil {
-		return Event{}, fmt.Errorf("almanac: new event id: %w", err)
-	}
-	var before Roster
-	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
-		before = r
-		again, err := e.Requeue(stamped(fresh, ticksOf(r.Now)), r.Now)
-		again.Origin.Forced = options.Force
-		if err == nil && !options.Force && s.refuses(r.User, again, r.Now) {
-			err = optedOut(r.User, e.Type)
+	events, errs := s.RequeueEvents(ctx, []uuid.UUID{id}, options)
+	return events[0], errs[0]
+}
+
+func (s *scheduler) RequeueEvents(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error) {
+	again := make([]Event, len(ids))
+	events, errs := s.eventsOf(ctx, ids)
+	fresh := make([]uuid.UUID, len(ids))
+	for i := range ids {
+		var err error
+		if fresh[i], err = uuid.NewV7(); err != nil && errs[i] == nil {
+			errs[i] = fmt.Errorf("almanac: new event id: %w", err)
 		}
-		return Edit{New: []Event{again}}, err
-	})
-	if err != nil {
-		return Event{}, err
 	}
-	if len(stored.New) == 0 {
-		return Event{}, s.requeuedBefore(ctx, e, before)
+	before, edits := s.editUsersOf(ctx, events, errs, func(i int, r Roster) (Edit, error) {
+		next, err := events[i].Requeue(stamped(fresh[i], ticksOf(r.Now)), r.Now)
+		next.Origin.Forced = options.Force
+		if err == nil && !options.Force && s.refuses(r.User, next, r.Now) {
+			err = optedOut(r.User, next.Type)
+		}
+		return Edit{New: []Event{next}}, err
+	}, func(error) {})
+	for i, edit := range edits {
+		switch {
+		case errs[i] != nil:
+		case len(edit.New) == 0:
+			errs[i] = s.requeuedBefore(ctx, events[i], before[i])
+		default:
+			again[i] = edit.New[0]
+			s.notifyEdit(ctx, before[i], edit)
+			s.running.wakeFor(edit.New...)
+		}
 	}
-	s.notifyEdit(ctx, before, stored)
-	s.running.wakeFor(stored.New...)
-	return stored.New[0], nil
+	return again, errs
 }
 
 // Pause is a pause of a type of event.

@@ -23,6 +23,15 @@ func (r *Repository) Event(ctx context.Context, id uuid.UUID) (e almanac.Event, 
 	return e, err
 }
 
+// Events returns the events with the given ids that exist.
+func (r *Repository) Events(ctx context.Context, ids []uuid.UUID) (events []almanac.Event, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		events = r.matching(func(e almanac.Event) bool { return slices.Contains(ids, e.ID) })
+		return nil
+	})
+	return events, err
+}
+
 // Find returns a page of the events that match spec.
 func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.List[almanac.Event], err error) {
 	limit, at, after, err := page.EventBounds()

@@ -72,14 +72,16 @@ const (
 	pageSize     = 1000 // the most that a page can have
 )
 
-// Operate applies an operation to the events that match spec, in order of creation, each in
-// its own transaction. A nil spec matches every event. Cancel and RunNow apply to PENDING
+// Operate applies an operation to the events that match spec, in order of creation, up to 1,000
+// in one transaction. Each event has the result that the operation would have on it alone (see
+// [almanac.Operator].CancelEvents). A nil spec matches every event. Cancel and RunNow apply to PENDING
 // events, and Requeue to FAILED events that were not requeued before. To requeue a CANCELLED
 // event, call the Requeue of the scheduler with its id.
 //
 // An event that cannot be changed, or whose successor cannot be planned, is listed in
-// Refused, and the others are processed. Operate stops at the first error of the repository,
-// and returns the error with the result so far. The error is an [*almanac.ValidationError]
+// Refused, and the others are processed. After an error of the repository, Operate processes no
+// further transaction, and returns the error with the result so far. A call after an error or an
+// interruption continues: an event that was cancelled or requeued no longer matches. The error is an [*almanac.ValidationError]
 // if an argument is invalid, or if RunNow refuses its options whatever the event is.
 func Operate(ctx context.Context, s almanac.Scheduler, what Operation, spec almanac.Spec, options OperateOptions) (OperateResult, error) {
 	status, err := what.of()
@@ -159,43 +161,54 @@ func (o operator) pick(ctx context.Context, spec almanac.Spec) (picked []almanac
 	return picked, requeued, nil
 }
 
-// operate applies the operation to a page of events, and adds to the result.
-func (o operator) operate(ctx context.Context, events []almanac.Event, done *OperateResult) error {
-	for _, e := range events {
-		stored, unplanned, err := e, false, error(nil)
-		if !o.options.DryRun {
-			stored, unplanned, err = o.operateOn(ctx, e.ID)
-		}
+// operate applies the operation to a page of events, and adds to the result. It returns the first error that is no refusal.
+func (o operator) operate(ctx context.Context, events []almanac.Event, done *OperateResult) (failed error) {
+	if o.options.DryRun {
+		done.Events = append(done.Events, events...)
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	stored, unplanned, errs := o.operateOn(ctx, events)
+	for i, err := range errs {
 		switch {
 		case err == nil:
-			if unplanned {
+			if unplanned[i] {
 				done.Unplanned++
 			}
-			done.Events = append(done.Events, stored)
-		case ctx.Err() != nil:
-			return ctx.Err()
+			done.Events = append(done.Events, stored[i])
 		case IsRefusal(err):
-			done.Refused = append(done.Refused, almanac.Refusal{EventID: e.ID, Err: err})
-		default:
-			return fmt.Errorf("almanac: %s event %s: %w", o.what, e.ID, err)
+			done.Refused = append(done.Refused, almanac.Refusal{EventID: events[i].ID, Err: err})
+		case failed == nil && ctx.Err() != nil:
+			failed = ctx.Err()
+		case failed == nil:
+			failed = fmt.Errorf("almanac: %s event %s: %w", o.what, events[i].ID, err)
 		}
 	}
-	return nil
+	return failed
 }
 
-// operateOn applies the operation to one event. It reports whether the successor is left to
-// another program.
-func (o operator) operateOn(ctx context.Context, id uuid.UUID) (e almanac.Event, unplanned bool, err error) {
+// operateOn applies the operation to events. It reports which successors are left to another program.
+func (o operator) operateOn(ctx context.Context, list []almanac.Event) (stored []almanac.Event, unplanned []bool, errs []error) {
+	ids := make([]uuid.UUID, len(list))
+	for i, e := range list {
+		ids[i] = e.ID
+	}
+	unplanned = make([]bool, len(list))
 	switch o.what {
 	case Cancel:
-		done, err := o.scheduler.Cancel(ctx, id, o.options.Cancel)
-		return done.Event, done.Unplanned, err
+		var results []almanac.CancelResult
+		results, errs = o.scheduler.CancelEvents(ctx, ids, o.options.Cancel)
+		for i, one := range results {
+			stored, unplanned[i] = append(stored, one.Event), one.Unplanned
+		}
 	case RunNow:
-		e, err = o.scheduler.RunNow(ctx, id, o.options.RunNow)
+		stored, errs = o.scheduler.RunEventsNow(ctx, ids, o.options.RunNow)
 	default:
-		e, err = o.scheduler.Requeue(ctx, id, o.options.Requeue)
+		stored, errs = o.scheduler.RequeueEvents(ctx, ids, o.options.Requeue)
 	}
-	return e, false, err
+	return stored, unplanned, errs
 }
 
 // IsRefusal reports whether an error of an operation on one event says that this event cannot

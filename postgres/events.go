@@ -24,6 +24,15 @@ func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) 
 	return e, err
 }
 
+// Events returns the events with the given ids that exist.
+func (s *Store) Events(ctx context.Context, ids []uuid.UUID) (events []almanac.Event, err error) {
+	err = s.do(ctx, "find events by id", func(ctx context.Context, db DB) (err error) {
+		events, err = all(ctx, db, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
+		return err
+	})
+	return events, err
+}
+
 // Find returns the events that match spec, a page at a time.
 func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
 	limit, at, after, err := page.EventBounds()
