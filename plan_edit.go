@@ -32,59 +32,87 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 
 // edit changes a user and replans the user's pending events, in one transaction. Then it notifies observers.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
-	before, result, err := s.replan(ctx, id, func(r Roster, zones *zoneView) (replanning, error) {
+	results, errs := s.editEach(ctx, []uuid.UUID{id}, func(_ int, r Roster) (User, ProfileChange, error) {
 		u, err := change(r)
-		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, id), s.window, 0, nil}, err
+		return u, c, err
 	})
-	if err == nil && !s.inTransaction() { // a transaction of the host may still be rolled back
-		s.logEdit(ctx, before, result)
+	return results[0], errs[0]
+}
+
+// editEach changes users and replans their pending events, as edit does for one. The function change returns the
+// changed user and the change.
+func (s *scheduler) editEach(ctx context.Context, ids []uuid.UUID, change func(int, Roster) (User, ProfileChange, error)) ([]UpdateUserResult, []error) {
+	before, results, errs := s.replanEach(ctx, ids, func(i int, r Roster, zones *zoneView) (replanning, error) {
+		u, c, err := change(i, r)
+		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, ids[i]), s.window, 0, nil}, err
+	})
+	for i, err := range errs {
+		if err == nil && !s.inTransaction() { // a transaction of the host may still be rolled back
+			s.logEdit(ctx, before[i], results[i])
+		}
 	}
-	return result, err
+	return results, errs
 }
 
 // replan stores what a replanning of a user changes, in one transaction, and notifies observers. It returns
 // the roster as replanned. If begin returns errNothingToDo, nothing is stored.
 func (s *scheduler) replan(ctx context.Context, id uuid.UUID, begin func(Roster, *zoneView) (replanning, error)) (before Roster, result UpdateUserResult, err error) {
-	var p replanning
-	var shown UpdateUserResult // what only the plan knows
+	rosters, results, errs := s.replanEach(ctx, []uuid.UUID{id}, func(_ int, r Roster, zones *zoneView) (replanning, error) { return begin(r, zones) })
+	return rosters[0], results[0], errs[0]
+}
+
+// replanEach does what replan does for each of the users, in few transactions.
+func (s *scheduler) replanEach(ctx context.Context, ids []uuid.UUID, begin func(int, Roster, *zoneView) (replanning, error)) ([]Roster, []UpdateUserResult, []error) {
+	before, results := make([]Roster, len(ids)), make([]UpdateUserResult, len(ids))
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return before, UpdateUserResult{}, err
+		return before, results, slices.Repeat([]error{err}, len(ids))
 	}
-	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (wanted Edit, err error) {
-		shown = UpdateUserResult{}
-		p, err = begin(r, zones)
-		before = p.Roster
+	stored, errs := s.editUsers(ctx, ids, func(i int, r Roster) (Edit, error) {
+		results[i] = UpdateUserResult{} // what only the plan knows
+		p, err := begin(i, r, zones)
+		before[i] = p.Roster
 		if errors.Is(err, errNothingToDo) {
-			before = Roster{User: r.User}
+			before[i] = Roster{User: r.User}
 			return Edit{}, nil
 		}
 		if err != nil {
 			return Edit{}, err
 		}
-		if wanted, err = s.replanAll(p); err == nil {
-			shown = s.shown(p, wanted)
+		wanted, err := s.replanAll(p)
+		if err == nil {
+			results[i] = s.shown(p, wanted)
 		}
 		if p.failed != nil {
 			*p.failed = err
 		}
 		return wanted, err
 	})
-	s.measureEdit(ctx, MeasuredUser, err)
-	if err != nil {
-		s.logConflict(ctx, before, err)
-		return before, UpdateUserResult{}, err
+	for i, err := range errs {
+		s.measureEdit(ctx, MeasuredUser, err)
+		if err != nil {
+			s.logConflict(ctx, before[i], err)
+			results[i] = UpdateUserResult{}
+			continue
+		}
+		before[i], results[i] = s.noteReplanned(ctx, before[i], stored[i], results[i])
 	}
+	return before, results, errs
+}
+
+// noteReplanned notifies observers of a replanning that was stored. It returns the roster with the events in flight that
+// it skipped, and the result with all that is known.
+func (s *scheduler) noteReplanned(ctx context.Context, before Roster, stored Edit, shown UpdateUserResult) (Roster, UpdateUserResult) {
 	news := retargeted(before, stored)
 	s.notifyEdit(ctx, before, news)
 	changed := Roster{Pending: stored.Changed}.byID()
 	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
 		return changed[e.ID] != nil
 	})
-	result = shown.with(before, news)
+	result := shown.with(before, news)
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
 	s.running.wakeFor(slices.Concat(news.Changed, news.New)...)
-	return before, result, nil
+	return before, result
 }
 
 // concerned returns the types whose events a change of a user may change. An opt-out must be stored

@@ -65,6 +65,10 @@ type UserRepository interface {
 	// user has the external id "".
 	UserByExternalID(ctx context.Context, externalID string) (User, error)
 
+	// Users returns the users who have one of the ids or one of the external ids, once or twice each and in
+	// any order, without deleted users.
+	Users(ctx context.Context, ids []uuid.UUID, externalIDs []string) ([]User, error)
+
 	// FindUsers returns a page of the users whom the filter selects, without deleted users. With a
 	// name the order is that of the matching names without case, byte by byte, otherwise that of
 	// the ids. A user who is renamed between two pages can be left out or repeated. The error is a

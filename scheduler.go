@@ -184,6 +184,18 @@ type Planner interface {
 	// up which users are stored. The counts leave out users that cannot be looked up.
 	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
 
+	// PutUsers creates the users of profiles who do not exist, and changes those who do, as an import does. A
+	// profile is for the user with its id, or without one for the user with its external id, which it then needs.
+	// It changes what it states: "" and nil Attributes leave what is stored, OptOuts are added, and CreationDigest
+	// is for new users. A user whom it does not change is neither written nor locked. The others are stored up
+	// to 1,000 in one transaction, each with the events, errors and notices of CreateUser and UpdateUser.
+	//
+	// The results have the order of the profiles. So have the users before the call: with Version zero if the user
+	// did not exist, and the Version of the result if the user is unchanged. A profile for the user of an earlier one
+	// comes after it. If another call creates the same user meanwhile, the error is that of CreateUser: try again. Each user
+	// who may not be stored has the error of the repository. A dry run only compares, and returns no events.
+	PutUsers(ctx context.Context, profiles []Profile, dryRun bool) (results []UpdateUserResult, before []User, errs []error)
+
 	// Backfill stores the next events of one type for all existing users who have no open event of it,
 	// as [Planner].Schedule does for one user. It can be interrupted, repeated, and run by several
 	// processes at the same time. It locks the users of a page, at most two pages at a time, while it
@@ -324,15 +336,12 @@ type Operator interface {
 	// if the event was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error)
 
-	// CancelEvents does what Cancel does for each of the events, in the order given, with fewer
-	// transactions: see [UserRepository].EditUsers. The results and the errors are those that Cancel would
-	// return for each. Several events of one user take as many transactions. After an error of
-	// the repository that concerns more than one event, the events that follow are not tried, and have that error.
+	// CancelEvents does what Cancel does for each of the events, in order, with few transactions (see
+	// [UserRepository].EditUsers), but one for each event of the same user. After an error of the repository
+	// that concerns more than one event, the events that follow have that error.
 	CancelEvents(ctx context.Context, ids []uuid.UUID, options CancelOptions) ([]CancelResult, []error)
-
 	// RunEventsNow does what RunNow does for each of the events, as CancelEvents does.
 	RunEventsNow(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error)
-
 	// RequeueEvents does what Requeue does for each of the events, as CancelEvents does.
 	RequeueEvents(ctx context.Context, ids []uuid.UUID, options ForceOptions) ([]Event, []error)
 

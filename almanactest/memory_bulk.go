@@ -219,3 +219,30 @@ func (s *state) byUser(stalled []almanac.StalledSeries) []almanac.UserSeries {
 	}
 	return list
 }
+
+// EditUsers edits users one by one.
+func (r *Repository) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+	edits, errs := make([]almanac.Edit, len(ids)), make([]error, len(ids))
+	for i, id := range ids {
+		edits[i], errs[i] = r.EditUser(ctx, id, func(is almanac.Roster) (almanac.Edit, error) { return edit(i, is) })
+	}
+	return edits, errs
+}
+
+// Users returns the users with the given ids and external ids.
+func (r *Repository) Users(ctx context.Context, ids []uuid.UUID, externalIDs []string) (users []almanac.User, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		for _, externalID := range externalIDs {
+			if id, is := r.holder(externalID); is {
+				ids = append(slices.Clip(ids), id)
+			}
+		}
+		for _, id := range ids {
+			if u, err := r.visible(id); err == nil {
+				users = append(users, u)
+			}
+		}
+		return nil
+	})
+	return users, err
+}

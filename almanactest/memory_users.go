@@ -179,15 +179,6 @@ func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(alman
 	return stored, nil
 }
 
-// EditUsers edits users one by one.
-func (r *Repository) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
-	edits, errs := make([]almanac.Edit, len(ids)), make([]error, len(ids))
-	for i, id := range ids {
-		edits[i], errs[i] = r.EditUser(ctx, id, func(is almanac.Roster) (almanac.Edit, error) { return edit(i, is) })
-	}
-	return edits, errs
-}
-
 func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	u, err := s.visible(id)
 	if err != nil {

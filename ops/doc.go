@@ -1,6 +1,6 @@
 // Package ops has what operators need and no scheduler does: numbers about what is stored
-// ([Statistics]), operations on many events ([Operate], [RollOut]), what the next months
-// will bring ([Rehearse]), and why a user got an event or none ([Why]).
+// ([Statistics]), operations on many events ([Operate], [RollOut]), imports ([PutUsers]), what the
+// next months will bring ([Rehearse]), and why a user got an event or none ([Why]).
 //
 //	done, err := ops.Operate(ctx, scheduler, ops.Cancel, almanac.OfType("BIRTHDAY"),
 //		ops.OperateOptions{DryRun: true})
@@ -21,6 +21,7 @@
 //     [RehearseCount] and a [RehearseDay], with [RehearseTotals], each [RehearsePeak] with its
 //     [RehearseMost], and each [RehearseRefusal]. [CompareRehearsals] returns a [RehearseDifference]
 //     of [RehearseTypeDifference] and [RehearseDayDifference].
+//   - Imports: [PutUsers] creates and changes users ([PutUsersOptions], [PutUsersResult]).
 //   - Filters as operators type them: [FilterText], [ParseInstant], [TypeProblem].
 //   - Explanations: [Why] answers a [WhyRequest] by a [WhyResult] ([WhyOptions], [WhyAnswer], [WhyCode],
 //     [WhyEvent], [WhyPause], [WhyNext]).

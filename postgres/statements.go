@@ -37,7 +37,7 @@ type statements struct {
 	StatsEnded, StatsFailed, StatsLatest, StatsPending, StatsProcessing, StatsTables, StatsTypes, StatsUsers,
 	StatsWave, StatsZones, StatsZonesSampled, StoredUsers,
 	TakeBroadcast, TakeConsumer, TakeExpiredLeases, TakeLease, TakePending, TakeZoneMarks, TakenKeys, TakenUsers, TryAlone,
-	Until, UpdateUsers, UsedKeys, User, UserByExternalID, UserZones,
+	Until, UpdateUsers, UsedKeys, User, UserByExternalID, UserZones, UsersByIds,
 	VisitAgain,
 	Waiting, WaitingSeries, WaitingUsers,
 	ZoneMarks, ZoneRules string

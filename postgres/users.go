@@ -42,6 +42,15 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 	return user, err
 }
 
+// Users returns the users with the given ids and external ids, without deleted users.
+func (s *Store) Users(ctx context.Context, ids []uuid.UUID, externalIDs []string) (users []almanac.User, err error) {
+	err = s.do(ctx, "find users by id", func(ctx context.Context, db DB) (err error) {
+		users, err = all(ctx, db, s.statements.UsersByIds, pgx.StrictNamedArgs{"ids": uuids(ids), "external_ids": externalIDs}, scanUsers())
+		return err
+	})
+	return users, err
+}
+
 // DeleteUser deletes a user. If an event of the user is in flight, DeleteUser hides the user
 // instead, unless options.AtOnce is set. A user with more than 5,000 ended events, or as many other
 // rows, is hidden in either case: see [almanac.DeleteOptions].
