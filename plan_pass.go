@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -352,4 +353,18 @@ func (p typePass) plan(ctx context.Context, r Roster, zones *zoneView) (Roster, 
 			r.Used[of] = used[of]
 		}
 	}
+}
+
+// Values of the argument passed of [Planner].RescheduleType.
+const (
+	PassedNow  time.Duration = math.MaxInt64 // due at once
+	PassedSkip time.Duration = -1            // removed
+)
+
+func (s *scheduler) RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
+	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, false, new(atomic.Bool)})
+}
+
+func (s *scheduler) PreviewReschedule(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
+	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, true, new(atomic.Bool)})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,62 @@ import (
 	"github.com/almanac-go/almanac/internal/isolate"
 	"github.com/almanac-go/almanac/internal/program"
 )
+
+// Runner executes the planned events, in one process.
+type Runner interface {
+	// Run claims and executes events until ctx is done. Then it claims nothing more and
+	// lets running deliveries finish for as long as [WithDrain] says. It cancels the
+	// deliveries that take longer, releases their events, stores every outcome and returns
+	// nil. Run waits for every goroutine that it started, except for deliveries that ignore
+	// their context. If there are such deliveries, it returns an error that counts them.
+	//
+	// An event starts at its instant by the repository's clock, never before. If the repository
+	// supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its instant,
+	// so the event is PROCESSING before it starts. At the instant, Run confirms that the event is
+	// unchanged. So edits and deletions before the instant still take effect (see [WithLookAhead]).
+	//
+	// Run learns of events that other processes store from the repository's hints (see
+	// [Repository].Listen). Without hints it finds them at the next poll (see [WithPoll]).
+	//
+	// Only one Run of a scheduler is active at a time: a second call returns [ErrRunning]. In a
+	// transaction of the host, the error matches [errors.ErrUnsupported]. If the repository
+	// lacks a migration of this release, Run claims nothing, and the error matches
+	// [ErrOutdated]. A newer schema is no error. While the repository is silent, Run waits.
+	Run(ctx context.Context) error
+
+	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function service
+	// starts. It releases the events of expired leases and compares zone rules. Then it claims and executes
+	// due events until no event is due, the limit is reached, or the time of the pass is over. Last, if time
+	// is left, it plans the successors that other programs left to this one (see [CancelResult]), and
+	// delivers those that are due. It returns how many events had which outcome. When ctx ends, the pass ends
+	// as Run does: deliveries that finish within [WithDrain] are stored, and the other events are released.
+	//
+	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
+	// other events still run. The pass tries an event once more that it snoozed for at most a minute, and
+	// goes on so while such events end or fail. The limits of a [Lane] apply, so a pass may wait for them. RunOnce
+	// uses at most two connections at a time, and works with one. It does not listen for hints and
+	// does not look ahead. Any number of passes and of Runs can use one database.
+	//
+	// The error is a [*ValidationError] if an option is out of range. It matches
+	// [ErrOutdated] as for Run, [ErrRunning] while another Run or pass of this scheduler
+	// is active, and [errors.ErrUnsupported] in a transaction of the host. After any
+	// other error, the result still counts what was done, and the next pass continues.
+	RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResult, error)
+
+	// Missed counts the events that have been ready for longer than the grace (see
+	// [WithMissedGrace]), as after a downtime, and logs the count. Missed events need no
+	// action, because Run executes them, oldest first. Run calls Missed when it starts.
+	Missed(ctx context.Context) (Missed, error)
+
+	// FindMissed returns up to limit of the events that Missed counts, oldest first, which
+	// is the order in which Run executes them. The limit is 1 to 1,000. Zero means 1,000.
+	// Any other limit is a [*ValidationError]. FindMissed changes nothing and logs nothing.
+	FindMissed(ctx context.Context, limit int) ([]Event, error)
+
+	// Health returns the present condition of Run. It makes no call to the repository, so it is cheap
+	// and cannot fail. It is the same for all schedulers that [Scheduler].With made from one another.
+	Health() Health
+}
 
 // running lets a scheduler wake the engines that run in the same process.
 type running struct {
@@ -161,6 +218,68 @@ func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
 
 func (s *scheduler) FindMissed(ctx context.Context, limit int) ([]Event, error) {
 	return s.repository.FindMissed(ctx, s.registry.EventTypes(), s.grace, limit)
+}
+
+// deliverer returns the Deliverer that makes the attempts at a handler's events.
+func (s *scheduler) deliverer(h EventHandler) Deliverer {
+	var d Deliverer = byChannel{s, h}
+	if x, ok := h.(Executor); ok {
+		d = DelivererFunc(x.Execute)
+	}
+	for _, around := range slices.Backward(s.middleware) {
+		d = around(d)
+	}
+	return d
+}
+
+// byChannel delivers the events of a handler by the deliverers of their channels.
+type byChannel struct {
+	*scheduler
+	handler EventHandler
+}
+
+func (c byChannel) Deliver(ctx context.Context, d Delivery) error {
+	deliverer, err := c.of(ctx, &d)
+	if err != nil {
+		return err
+	}
+	return deliverer.Deliver(ctx, d)
+}
+
+// of returns the deliverer of an event.
+func (c byChannel) of(ctx context.Context, d *Delivery) (Deliverer, error) {
+	channel := c.handler.Channel(d.Event)
+	deliverer, ok := c.deliverers[channel]
+	if !ok {
+		return nil, c.miswired(ctx, &noDelivererError{d.Event.Type, channel})
+	}
+	return deliverer, refusedBy(c.handler, d, channel)
+}
+
+// refusedBy returns an error if the user has opted out of an event by a channel.
+func refusedBy(h EventHandler, d *Delivery, by Channel) error {
+	if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, by, d.At) && !givenExecution(h).OverrideOptOuts {
+		return NotOwed(ReasonOptedOut)
+	}
+	return nil
+}
+
+// refusedThen returns an error if the user has opted out of an event by its channel.
+func refusedThen(h EventHandler, j *job, at time.Time) error {
+	if _, itself := h.(Executor); itself || len(j.user.OptOuts) == 0 {
+		return nil
+	}
+	return refusedBy(h, &Delivery{Event: j.event, User: j.user, At: at}, h.Channel(j.event))
+}
+
+// miswired logs a missing deliverer once for each type and channel, and returns err.
+func (s *scheduler) miswired(ctx context.Context, err *noDelivererError) error {
+	err.Channel = Channel(excerpt.Of(string(err.Channel), maxChannel))
+	if s.running.miswired.isNew(*err) {
+		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
+			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))
+	}
+	return err
 }
 
 // owner returns a name for the holder of a lease, which operators can read. The random

@@ -14,7 +14,6 @@ import (
 
 	"github.com/almanac-go/almanac/internal/backoff"
 	"github.com/almanac-go/almanac/internal/engine"
-	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 const (
@@ -300,68 +299,6 @@ func (s *scheduler) ready(j *job) (Outcome, bool) {
 		}
 	}
 	return Outcome{}, true
-}
-
-// deliverer returns the Deliverer that makes the attempts at a handler's events.
-func (s *scheduler) deliverer(h EventHandler) Deliverer {
-	var d Deliverer = byChannel{s, h}
-	if x, ok := h.(Executor); ok {
-		d = DelivererFunc(x.Execute)
-	}
-	for _, around := range slices.Backward(s.middleware) {
-		d = around(d)
-	}
-	return d
-}
-
-// byChannel delivers the events of a handler by the deliverers of their channels.
-type byChannel struct {
-	*scheduler
-	handler EventHandler
-}
-
-func (c byChannel) Deliver(ctx context.Context, d Delivery) error {
-	deliverer, err := c.of(ctx, &d)
-	if err != nil {
-		return err
-	}
-	return deliverer.Deliver(ctx, d)
-}
-
-// of returns the deliverer of an event.
-func (c byChannel) of(ctx context.Context, d *Delivery) (Deliverer, error) {
-	channel := c.handler.Channel(d.Event)
-	deliverer, ok := c.deliverers[channel]
-	if !ok {
-		return nil, c.miswired(ctx, &noDelivererError{d.Event.Type, channel})
-	}
-	return deliverer, refusedBy(c.handler, d, channel)
-}
-
-// refusedBy returns an error if the user has opted out of an event by a channel.
-func refusedBy(h EventHandler, d *Delivery, by Channel) error {
-	if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, by, d.At) && !givenExecution(h).OverrideOptOuts {
-		return NotOwed(ReasonOptedOut)
-	}
-	return nil
-}
-
-// refusedThen returns an error if the user has opted out of an event by its channel.
-func refusedThen(h EventHandler, j *job, at time.Time) error {
-	if _, itself := h.(Executor); itself || len(j.user.OptOuts) == 0 {
-		return nil
-	}
-	return refusedBy(h, &Delivery{Event: j.event, User: j.user, At: at}, h.Channel(j.event))
-}
-
-// miswired logs a missing deliverer once for each type and channel, and returns err.
-func (s *scheduler) miswired(ctx context.Context, err *noDelivererError) error {
-	err.Channel = Channel(excerpt.Of(string(err.Channel), maxChannel))
-	if s.running.miswired.isNew(*err) {
-		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
-			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))
-	}
-	return err
 }
 
 // exited returns an event whose delivery panicked or ended its goroutine, with its outcome.

@@ -82,62 +82,6 @@ type Scheduler interface {
 	Registry() Registry
 }
 
-// Runner executes the planned events, in one process.
-type Runner interface {
-	// Run claims and executes events until ctx is done. Then it claims nothing more and
-	// lets running deliveries finish for as long as [WithDrain] says. It cancels the
-	// deliveries that take longer, releases their events, stores every outcome and returns
-	// nil. Run waits for every goroutine that it started, except for deliveries that ignore
-	// their context. If there are such deliveries, it returns an error that counts them.
-	//
-	// An event starts at its instant by the repository's clock, never before. If the repository
-	// supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its instant,
-	// so the event is PROCESSING before it starts. At the instant, Run confirms that the event is
-	// unchanged. So edits and deletions before the instant still take effect (see [WithLookAhead]).
-	//
-	// Run learns of events that other processes store from the repository's hints (see
-	// [Repository].Listen). Without hints it finds them at the next poll (see [WithPoll]).
-	//
-	// Only one Run of a scheduler is active at a time: a second call returns [ErrRunning]. In a
-	// transaction of the host, the error matches [errors.ErrUnsupported]. If the repository
-	// lacks a migration of this release, Run claims nothing, and the error matches
-	// [ErrOutdated]. A newer schema is no error. While the repository is silent, Run waits.
-	Run(ctx context.Context) error
-
-	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or a function service
-	// starts. It releases the events of expired leases and compares zone rules. Then it claims and executes
-	// due events until no event is due, the limit is reached, or the time of the pass is over. Last, if time
-	// is left, it plans the successors that other programs left to this one (see [CancelResult]), and
-	// delivers those that are due. It returns how many events had which outcome. When ctx ends, the pass ends
-	// as Run does: deliveries that finish within [WithDrain] are stored, and the other events are released.
-	//
-	// A failed event is tried again by a later pass, or by this pass if the retry becomes due while
-	// other events still run. The pass tries an event once more that it snoozed for at most a minute, and
-	// goes on so while such events end or fail. The limits of a [Lane] apply, so a pass may wait for them. RunOnce
-	// uses at most two connections at a time, and works with one. It does not listen for hints and
-	// does not look ahead. Any number of passes and of Runs can use one database.
-	//
-	// The error is a [*ValidationError] if an option is out of range. It matches
-	// [ErrOutdated] as for Run, [ErrRunning] while another Run or pass of this scheduler
-	// is active, and [errors.ErrUnsupported] in a transaction of the host. After any
-	// other error, the result still counts what was done, and the next pass continues.
-	RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResult, error)
-
-	// Missed counts the events that have been ready for longer than the grace (see
-	// [WithMissedGrace]), as after a downtime, and logs the count. Missed events need no
-	// action, because Run executes them, oldest first. Run calls Missed when it starts.
-	Missed(ctx context.Context) (Missed, error)
-
-	// FindMissed returns up to limit of the events that Missed counts, oldest first, which
-	// is the order in which Run executes them. The limit is 1 to 1,000. Zero means 1,000.
-	// Any other limit is a [*ValidationError]. FindMissed changes nothing and logs nothing.
-	FindMissed(ctx context.Context, limit int) ([]Event, error)
-
-	// Health returns the present condition of Run. It makes no call to the repository, so it is cheap
-	// and cannot fail. It is the same for all schedulers that [Scheduler].With made from one another.
-	Health() Health
-}
-
 // Planner stores users and plans their events. On a scheduler that is bound to a transaction of
 // the host, all changes are part of that transaction. An edit that waits for a handler keeps a
 // goroutine until the handler returns, even if the context of the edit ends before. After five seconds

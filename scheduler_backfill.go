@@ -3,12 +3,10 @@ package almanac
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -304,20 +302,6 @@ func (p *backfillPlan) next(one UserSeries, now time.Time) ([]Event, error) {
 		return nil, err // no events, because plan stores all events that it gets, even those beside an error
 	}
 	return events, nil
-}
-
-// Values of the argument passed of [Planner].RescheduleType.
-const (
-	PassedNow  time.Duration = math.MaxInt64 // due at once
-	PassedSkip time.Duration = -1            // removed
-)
-
-func (s *scheduler) RescheduleType(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
-	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, false, new(atomic.Bool)})
-}
-
-func (s *scheduler) PreviewReschedule(ctx context.Context, eventType string, page Page, passed time.Duration) (List[UpdateUserResult], []Refusal, error) {
-	return s.rescheduleType(ctx, page, typePass{s, eventType, passed, true, new(atomic.Bool)})
 }
 
 func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (List[UpdateUserResult], []Refusal, error) {

@@ -110,12 +110,12 @@ func TestABroadcastIsStoppedAndResumed(t *testing.T) {
 func TestTheMapOfABroadcastShowsItsWave(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 3, 10, 30, 0, 0, time.UTC)
-	zone := func(name string, due time.Time, stored, delivered, failed int) broadcast.ZoneProgress {
-		return broadcast.ZoneProgress{Zone: broadcast.Zone{Name: name, Due: due}, Counts: broadcast.Counts{Users: 10, Stored: stored}, Delivered: delivered, Failed: failed}
+	zone := func(name string, due time.Time, delivered, failed int) broadcast.ZoneProgress {
+		return broadcast.ZoneProgress{Zone: broadcast.Zone{Name: name, Due: due}, Counts: broadcast.Counts{Users: 10, Stored: 10}, Delivered: delivered, Failed: failed}
 	}
 	v := broadcastView{Progress: broadcast.Progress{At: now, Zones: []broadcast.ZoneProgress{
-		zone("Asia/Tokyo", now.Add(-9*time.Hour), 10, 10, 0), zone("Europe/Berlin", now.Add(-90*time.Minute), 10, 8, 1),
-		zone("Europe/London", now.Add(-30*time.Minute), 10, 4, 0), zone("America/New_York", now.Add(5*time.Hour), 10, 0, 0),
+		zone("Asia/Tokyo", now.Add(-9*time.Hour), 10, 0), zone("Europe/Berlin", now.Add(-90*time.Minute), 8, 1),
+		zone("Europe/London", now.Add(-30*time.Minute), 4, 0), zone("America/New_York", now.Add(5*time.Hour), 0, 0),
 	}}}
 	v.draw()
 	for zone, class := range map[string]string{"Asia/Tokyo": "p", "Europe/Berlin": "t", "Europe/London": "s w", "America/New_York": "", "Africa/Lagos": "e"} {

@@ -58,12 +58,8 @@ func chapters() []cases {
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
 		seriesCases, usedCases, keyUnitCases, rostersCases, successorCases, stalledCases, followUpCases,
-		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
-		whyEventCases, whyRuleCases,
-		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, namedLaneCases, breakerCases,
-		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, laneCases, laneLoadCases, namedLaneCases, breakerCases,
-		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
-		zoneCases, calendarCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases, laneCases, obeyCases, namedLaneCases, breakerCases,
+		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases,
+		laneCases, laneLoadCases, obeyCases, namedLaneCases, breakerCases, whyEventCases, whyRuleCases,
 	}
 }
 
