@@ -25,7 +25,7 @@ type Broadcast struct {
 	// At is the wall time in the zone of each user. Where clocks skip it, the event is later by what they skip. Where
 	// they show it twice, it is at the first time. An event follows its user to another zone until it is claimed.
 	At calendar.WallTime
-	// Instant is the time of all events, instead of At: a whole second, as it is cut to one. Exactly one of the two is set.
+	// Instant is the time of all events, cut to a whole second. Set exactly one of At and Instant.
 	Instant time.Time
 	// Passed says what happens where the time has passed when the broadcast is created. It is required.
 	Passed Passed

@@ -19,8 +19,8 @@ type Sender struct {
 	started   chan struct{} // wakes Run of this Sender
 }
 
-// New returns the sender of a scheduler and a store, which is that of the scheduler's repository: a postgres.Store is
-// both. The error says that one of them is nil.
+// New returns a sender for a scheduler. The store must belong to the repository of the scheduler; a postgres.Store is
+// both a repository and a store. It is an error if the scheduler or the store is nil.
 func New(s almanac.Scheduler, store Store) (*Sender, error) {
 	if s == nil || store == nil {
 		return nil, errors.New("broadcast: no scheduler or no store")

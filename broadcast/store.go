@@ -204,8 +204,9 @@ type Store interface {
 
 	// TakeBroadcast leases a broadcast for a term and returns what to do next, or false if there is nothing to do now. It leaves out
 	// broadcasts of the types in without, and those that another program has leased. The zones of a broadcast come in this order: those that were read
-	// less often, then those that are due earlier. TakeBroadcast makes a broadcast [Stored] when all zones were read, and sets its EndedAt, and the state [Ended] unless it is
-	// Stopped, when all its events have ended.
+	// less often, then those that are due earlier. When all zones were
+	// read, TakeBroadcast makes the broadcast [Stored]. When all its events have ended, it sets EndedAt, and the state
+	// [Ended] unless the broadcast is Stopped.
 	TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t Task, found bool, err error)
 
 	// StoreBroadcast reads up to limit users of the zone of a task who have no event of the broadcast, in the order of their ids, from where
@@ -230,8 +231,9 @@ type Store interface {
 	DeleteBroadcast(ctx context.Context, name string) (more bool, err error)
 }
 
-// Next returns when a zone is read again, after it was read for the n-th time with some users locked, or the zero time. A zone is read twice at least: the second time
-// finds users who have moved to it from a zone that was not read yet. Broadcasts with newcomers read it again a minute before it is due, and when it is.
+// Next returns when to read a zone again after its n-th reading, in which some users were locked. The zero time means
+// never. A zone is read at least twice, unless it is Skipped: the second reading finds users who have moved to it from a
+// zone that was not read yet. With Newcomers, it is also read a minute before it is due, and when it is due.
 func (t Task) Next(n, locked int, now time.Time) time.Time {
 	const tries, again, before = 8, 10 * time.Second, time.Minute
 	nearly := t.Zone.Due.Add(-before)

@@ -19,8 +19,8 @@ type Zone struct {
 	Skipped bool
 }
 
-// ZonesOf plans a broadcast, which was created at an instant, for the zones of an audience among those given. In a zone that this program
-// does not know, it is due at once: no event can be planned there, so its users are refused.
+// ZonesOf returns when a broadcast, created at an instant, is due in each of the named zones that its audience selects. In a
+// zone that this program does not know, the broadcast is due at once: no event can be planned, so its users are refused.
 func ZonesOf(b Broadcast, names []string, created time.Time) []Zone {
 	zones := make([]Zone, 0, len(names))
 	for _, name := range names {

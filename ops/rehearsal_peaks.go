@@ -8,8 +8,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// RehearsePeak has the peaks of a lane, and what its limits make of them. The limits of the lane that contains it, and
-// of places, do not count.
+// RehearsePeak has the peaks of a lane, and how long its Rate and its Daily delay events. Places and the limits of the
+// lane that contains it are ignored.
 type RehearsePeak struct {
 	Lane   string `json:"lane"` // "" for all events; otherwise also the events of the lanes in it
 	Events int    `json:"events"`

@@ -198,7 +198,7 @@ func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 		goesOn := found.Next != "" && found.Next != page.After
 		if failures == tries && !goesOn {
 			user, is := interrupted(err)
-			if !is || !stores {
+			if !is || !stores && !r.storesAfter(ctx, page, user) {
 				return err
 			}
 			r.again = append(r.again, almanac.Refusal{UserID: user, Err: err})
@@ -213,6 +213,16 @@ func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 			return nil
 		}
 	}
+}
+
+// storesAfter reports whether the database stores changes of users after one for whom it fails. These users may have had
+// no turn before.
+func (r *rollOut) storesAfter(ctx context.Context, page almanac.Page, user uuid.UUID) bool {
+	page.After = almanac.Cursor(user.String())
+	found, refused, _ := r.replan(ctx, page)
+	changed := r.add(found.Items, refused)
+	r.note(found.Items, refused)
+	return changed
 }
 
 // interrupted returns the user whose edit failed because of the database, if that ended a page.

@@ -19,7 +19,7 @@ const (
 	WhyDelivered     WhyCode = "delivered"      // the event is COMPLETED
 	WhyFailed        WhyCode = "failed"         // the event is FAILED, with the error in Detail
 	WhyCalledOff     WhyCode = "called_off"     // a check or the delivery called it off, with the reason in Detail
-	WhyCancelled     WhyCode = "cancelled"      // an operator cancelled it, with the reason in Detail
+	WhyCancelled     WhyCode = "cancelled"      // an operator or the stop of a broadcast cancelled it, with the reason in Detail
 	WhyInFlight      WhyCode = "in_flight"      // a program has claimed it
 	WhyScheduled     WhyCode = "scheduled"      // it waits for its instant, or has been ready for less than a minute
 	WhySpread        WhyCode = "spread"         // its instant has passed, and it waits for its point in the window of its type

@@ -124,7 +124,7 @@ var planning = []mutation{
 	},
 	{
 		promise: "one flow for each execution: validate, do, after", in: seeds,
-		file: "run_work.go",
+		file: "run.go",
 		old:  "range slices.Backward(s.middleware) {", new: "range slices.All(s.middleware) {",
 		test: ". TestMiddlewareWrapsEveryDelivery",
 	},
@@ -182,7 +182,7 @@ var edits = []mutation{
 	},
 	{
 		promise: "So an opt-out of a channel ends the event at delivery, as CANCELLED, and the series goes on.", in: handlers,
-		file: "run_work.go",
+		file: "run.go",
 		old:  "if len(d.User.OptOuts) > 0 && !d.Event.Origin.Forced && d.User.refuses(d.Event, by, d.At) && !givenExecution(h).OverrideOptOuts {", new: "if false {",
 		test: "almanactest TestMemoryRepository/^OptOut$",
 	},

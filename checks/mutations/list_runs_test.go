@@ -231,7 +231,7 @@ var runs = []mutation{
 		test: ". TestRunOnceWaitsForSnoozedEvents",
 	},
 	{
-		promise: "it plans the successors that other programs left to this one (see [CancelResult])", in: "scheduler.go",
+		promise: "it plans the successors that other programs left to this one (see [CancelResult])", in: "run.go",
 		file: "run_once.go",
 		old:  "\t\tp.deliver(bounded, w.engine),\n\t}", new: "\t\tp.upkeep(bounded, engine.Task{Name: \"plan stalled series\", Do: w.planStalled}),\n\t\tp.deliver(bounded, w.engine),\n\t}",
 		test: ". TestRunOncePlansStalledSeriesAfterItsDeliveries",

@@ -138,7 +138,7 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 // edit, has a pointer for a field.
 func emptyFlags(c *kong.Context) (errs []error) {
 	for _, given := range c.Path {
-		if f := given.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
+		if f := given.Flag; f != nil && (f.Target.Kind() == reflect.String || f.Target.Kind() == reflect.Slice) && f.Target.Len() == 0 {
 			errs = append(errs, fmt.Errorf("--%s: is empty", f.Name))
 		}
 	}

@@ -17,16 +17,16 @@ import (
 
 // rehearse counts the events that users will have.
 type rehearse struct {
-	Days      string  `help:"How many days to rehearse, 1 to 366 (default ${default})." placeholder:"N" default:"30"`
-	RollOut   bool    `help:"Plan the pending events again first, as a roll-out would."`
-	Capacity  float64 `help:"How many events all your programs can start in a second; 0 if unknown (default ${default})." placeholder:"N" default:"0"`
-	Every     string  `help:"Copy one of this many users; 1 for all (default ${default})." placeholder:"N" default:"1"`
-	Users     string  `help:"Rehearse the users of this file instead of those of the database." placeholder:"FILE"`
-	SaveUsers string  `help:"Keep the copy of the users in this file." placeholder:"FILE"`
-	Save      string  `help:"Write the result to this file, for --compare." placeholder:"FILE"`
-	Compare   string  `help:"Show how the result differs from that in this file." placeholder:"FILE"`
-	CSV       string  `help:"Write the counts as a table to this file." name:"csv" placeholder:"FILE"`
-	JSON      bool    `help:"Write JSON." name:"json"`
+	Days      string `help:"How many days to rehearse, 1 to 366 (default ${default})." placeholder:"N" default:"30"`
+	RollOut   bool   `help:"Plan the pending events again first, as a roll-out would."`
+	Capacity  string `help:"How many events all your programs can start in a second; 0 if unknown (default ${default})." placeholder:"N" default:"0"`
+	Every     string `help:"Copy one of this many users; 1 for all (default ${default})." placeholder:"N" default:"1"`
+	Users     string `help:"Rehearse the users of this file instead of those of the database." placeholder:"FILE"`
+	SaveUsers string `help:"Keep the copy of the users in this file." placeholder:"FILE"`
+	Save      string `help:"Write the result to this file, for --compare." placeholder:"FILE"`
+	Compare   string `help:"Show how the result differs from that in this file." placeholder:"FILE"`
+	CSV       string `help:"Write the counts as a table to this file." name:"csv" placeholder:"FILE"`
+	JSON      bool   `help:"Write JSON." name:"json"`
 
 	Tables   tables    `embed:""`
 	Handlers readyMade `embed:"" group:"Their events:"`
@@ -40,8 +40,9 @@ func (c *rehearse) parse(env *environment) (registry almanac.Registry, options o
 	var days int
 	days, errDays = number("--days", c.Days, 1, 366)
 	every, errEvery = number("--every", c.Every, 1, 1_000_000)
-	if !(c.Capacity >= 0) {
-		errCapacity = fmt.Errorf("--capacity: %v is negative", c.Capacity)
+	capacity, err := strconv.ParseFloat(c.Capacity, 64)
+	if err != nil || !(capacity >= 0) {
+		errCapacity = fmt.Errorf("--capacity: %q is not a number, or negative", c.Capacity)
 	}
 	if c.Users != "" && (c.SaveUsers != "" || every != 1) {
 		errFiles = errors.New("--users goes with neither --save-users nor --every")
@@ -49,7 +50,7 @@ func (c *rehearse) parse(env *environment) (registry almanac.Registry, options o
 	if c.Users == "" {
 		errTables = c.Tables.validate(env)
 	}
-	options = ops.RehearseOptions{For: time.Duration(days) * 24 * time.Hour, RollOut: c.RollOut, Capacity: c.Capacity}
+	options = ops.RehearseOptions{For: time.Duration(days) * 24 * time.Hour, RollOut: c.RollOut, Capacity: capacity}
 	return registry, options, every, misused(errTypes, errDays, errEvery, errCapacity, errFiles, errTables)
 }
 

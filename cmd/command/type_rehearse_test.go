@@ -67,6 +67,6 @@ func TestARehearsalNeedsHandlers(t *testing.T) {
 		return almanacAt(t, today, append([]string{"rehearse", "--database-url", "postgres://localhost/x"}, args...)...)
 	}
 	checkMisuse(t, stock(), "this command has no handlers: give --birthday or --anniversary, or use a command with your handlers")
-	checkMisuse(t, stock("--birthday", "--days", "400", "--every", "0", "--capacity", "-1"), `--days: "400" is not a number from 1 to 366`, `--every: "0" is not a number from 1 to 1000000`, "--capacity: -1 is negative")
+	checkMisuse(t, stock("--birthday", "--days", "400", "--every", "0", "--capacity", "-1"), `--days: "400" is not a number from 1 to 366`, `--every: "0" is not a number from 1 to 1000000`, `--capacity: "-1" is not a number, or negative`)
 	checkMisuse(t, stock("--birthday", "--users", "x", "--save-users", "y"), "--users goes with neither --save-users nor --every")
 }
