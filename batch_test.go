@@ -75,14 +75,11 @@ func (c *calls) DeliverBatch(ctx context.Context, batch []almanac.Delivery) []er
 
 // unexecuted is a handler whose events go to the deliverer of their channel.
 type unexecuted struct {
-	series
-	hidden
+	almanac.EventHandler
+	almanac.Execution
 }
 
-// hidden hides the method Execute of a series beside it.
-type hidden struct{}
-
-func (hidden) Execute() {}
+func unexecutedOf(s series) unexecuted { return unexecuted{s, s.Execution} }
 
 // together delivers so many events of a lane at once, and returns their errors.
 func together(ctx context.Context, d almanac.Deliverer, n int, lane string) []error {
@@ -197,7 +194,7 @@ func TestEventsOfBatchesAreDeliveredOnce(t *testing.T) {
 			t.Run(where+how, func(t *testing.T) {
 				t.Parallel()
 				w, c := openOn(repository(t)), new(calls)
-				h := unexecuted{series: series{eventType: "SLOW", seconds: ago(time.Minute)}}
+				h := unexecutedOf(series{eventType: "SLOW", seconds: ago(time.Minute)})
 				for range 50 {
 					storeEvent(t, w.store, h)
 				}
@@ -239,7 +236,7 @@ func TestErrorsOfABatchHarmNoOtherEvent(t *testing.T) {
 			copy(errs, []error{nil, badError{}, nil, badError{exits: true}})
 			return errs
 		}}
-		h := unexecuted{series: series{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{Attempts: 1}}, eventType: "SLOW", seconds: ago(time.Minute)}}
+		h := unexecutedOf(series{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{Attempts: 1}}, eventType: "SLOW", seconds: ago(time.Minute)})
 		w := openOn(almanactest.NewRepository(nil))
 		for range 5 {
 			storeEvent(t, w.store, h)
@@ -267,7 +264,7 @@ func TestABatchThatFailsIsOneFailure(t *testing.T) {
 		c := &calls{do: func(_ context.Context, batch []almanac.Delivery) []error {
 			return slices.Repeat([]error{errBusy}, len(batch))
 		}}
-		h := unexecuted{series: series{Execution: almanac.Execution{Breaker: true}, eventType: "SLOW", seconds: ago(time.Minute)}}
+		h := unexecutedOf(series{Execution: almanac.Execution{Breaker: true}, eventType: "SLOW", seconds: ago(time.Minute)})
 		w := openOn(almanactest.NewRepository(nil))
 		for range 20 {
 			storeEvent(t, w.store, h)
@@ -304,7 +301,7 @@ func TestBatchesKeepTheLimitsOfTheirLane(t *testing.T) {
 			present -= len(batch)
 			return make([]error, len(batch))
 		}}
-		h := unexecuted{series: series{eventType: "SLOW", seconds: ago(time.Minute)}}
+		h := unexecutedOf(series{eventType: "SLOW", seconds: ago(time.Minute)})
 		w := openOn(almanactest.NewRepository(nil))
 		require.NoError(t, w.store.PutLane(t.Context(), almanac.Lane{Name: "SLOW", Rate: 20, Burst: 8, Places: 6}))
 		for range 60 {

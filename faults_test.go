@@ -541,7 +541,7 @@ func (s *stage) begin(t *testing.T) {
 		almanac.WithDrain(time.Minute), almanac.WithLookAhead(0), // what is claimed is due, as the invariants of the stage have it
 	}
 	if s.Batch > 0 {
-		handler = unexecuted{series: s.handler(f)}
+		handler = unexecutedOf(s.handler(f))
 		options = append(options, almanac.WithDeliverer("test", almanac.Batched(faultyBatch{s, f}, s.Batch)))
 	}
 	registry, err := almanac.NewRegistry(handler)

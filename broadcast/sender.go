@@ -109,8 +109,9 @@ func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) 
 }
 
 // Resume continues a stopped broadcast. Run of any program then requeues the events that the stop has cancelled, under their
-// idempotency keys, and users who had no event yet get one. Events whose time has passed meanwhile are due at once. Events
-// that the stop has not cancelled yet are delivered as well. The errors are those of Stop.
+// idempotency keys, and users who had no event yet get one. Events whose time has passed meanwhile are due at once. A requeued
+// event keeps its instant, also when its user moves to another zone (see [almanac.Event.Requeue]). Events that the stop has not
+// cancelled yet are delivered as well. The errors are those of Stop.
 func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
 	return s.act(ctx, name, Resume, "")
 }

@@ -196,12 +196,12 @@ func (d *dashboard) confirmBroadcast(r *request, do, name string) (answer, error
 	}
 	text, verb := []string{
 		"No event of the broadcast is stored or claimed any more, by any process. Deliveries that are under way end.",
-		"Pending events become CANCELLED, with the reason. A resume does not bring them back.",
+		"Pending events become CANCELLED, with the reason. A resume requeues them.",
 	}, "Stop"
 	if do == "resume" {
 		text, verb = []string{
 			"Users who have no event of the broadcast yet get one, under the same keys.",
-			"Events that the stop has cancelled stay cancelled. Requeue them to deliver them after all.",
+			"Events that the stop has cancelled are requeued under their keys, and are due at once if their time has passed.",
 		}, "Resume"
 	}
 	return answer{title: verb + " " + name + "?", template: "confirm", data: confirmData{

@@ -215,8 +215,7 @@ func (r *rollOut) page(ctx context.Context, page almanac.Page) error {
 	}
 }
 
-// storesAfter reports whether the database stores changes of users after one for whom it fails. These users may have had
-// no turn before.
+// storesAfter reports whether the database stores changes of users after one for whom it fails.
 func (r *rollOut) storesAfter(ctx context.Context, page almanac.Page, user uuid.UUID) bool {
 	page.After = almanac.Cursor(user.String())
 	found, refused, _ := r.replan(ctx, page)

@@ -242,7 +242,7 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		k.same("resumed", must(k.Resume(k.Context(), "sale"))(k.kit).State, broadcast.Storing)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
 		p = k.stores("sale")
-		k.same("stored", []int{p.Total().Stored, p.Total().Cancelled}, []int{3, 0})
+		k.same("stored", []int{p.Total().Stored, p.Total().Delivered, p.Total().Cancelled}, []int{3, 1, 0})
 		must(k.Stop(k.Context(), "sale", "another typo"))(k.kit)
 		k.same("cancelled again", k.stores("sale").Total().Cancelled, 2)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
