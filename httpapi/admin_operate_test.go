@@ -120,6 +120,18 @@ func (r obstructed) EditUser(ctx context.Context, id uuid.UUID, edit func(almana
 	return r.Repository.EditUser(ctx, id, edit)
 }
 
+func (r obstructed) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) (edits []almanac.Edit, errs []error) {
+	edits, errs = make([]almanac.Edit, len(ids)), make([]error, len(ids))
+	var failed error
+	for i, id := range ids {
+		if errs[i] = failed; failed == nil {
+			edits[i], failed = r.EditUser(ctx, id, func(is almanac.Roster) (almanac.Edit, error) { return edit(i, is) })
+			errs[i] = failed
+		}
+	}
+	return edits, errs
+}
+
 func TestAnOperationThatFailsSaysWhatWasDone(t *testing.T) {
 	t.Parallel()
 	edits := 0

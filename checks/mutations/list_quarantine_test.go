@@ -27,7 +27,7 @@ var quarantined = []mutation{
 		test: ". TestZoneRulesWithinTheLimitsDoNotWait",
 	},
 	{
-		promise: "No user is refused for that, and each is counted once.", in: "docs/rollout.md",
+		promise: "Such an error puts no user into `Refused`.", in: "docs/rollout.md",
 		file: "plan_pass.go",
 		old:  "return &interruption{user, err}", new: "return err",
 		test: "./ops TestARollOutEditsUsersAgainWhenTheDatabaseFails",
