@@ -536,7 +536,7 @@ CREATE TABLE :"schema".broadcast_zones (
     reads     integer     NOT NULL DEFAULT 0 CHECK (reads BETWEEN 0 AND 1000), -- how often the zone was read to the end
     next_at   timestamptz DEFAULT clock_timestamp(), -- when it is read again; NULL: never
     position  uuid,                 -- the last user who was read; NULL at the beginning
-    users     bigint      NOT NULL DEFAULT 0,
+    users_read bigint     NOT NULL DEFAULT 0,
     stored    bigint      NOT NULL DEFAULT 0,
     opted_out bigint      NOT NULL DEFAULT 0,
     refused   bigint      NOT NULL DEFAULT 0, -- at the last reading

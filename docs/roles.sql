@@ -185,7 +185,7 @@ BEGIN
         claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
     -- How far a broadcast is.
-    GRANT UPDATE (reads, next_at, position, users, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
+    GRANT UPDATE (reads, next_at, position, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
         ON broadcast_zones TO almanac_worker;
     -- Events that a stop has cancelled are requeued after a resume. A requeued event keeps the number of claims and the last error.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_worker;
@@ -248,7 +248,7 @@ BEGIN
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
     -- What is broadcast and by whom, and how far it is, without the last user who was read.
     GRANT SELECT ON broadcasts, broadcast_steps TO almanac_reader;
-    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
+    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
         ON broadcast_zones TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;

@@ -127,7 +127,7 @@ func empty(t *testing.T, pool *pgxpool.Pool, schema string) {
 		statement = "TRUNCATE %s CASCADE"
 	}
 	var statements string
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(format($1, oid::regclass), '; ' ORDER BY relname = 'users') FROM pg_class
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(format($1, oid::regclass), '; ' ORDER BY relname IN ('users', 'broadcasts')) FROM pg_class
 		WHERE relnamespace = $2::text::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning', 'lane_clock')`, statement, schema).Scan(&statements))
 	_, err := pool.Exec(t.Context(), "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; "+statements+"; UPDATE "+schema+".pruning SET before = '-infinity'")
 	require.NoError(t, err)

@@ -101,7 +101,7 @@ func forbidden(c *cast) map[string][]string {
 	return map[string][]string{
 		"worker": slices.Concat(anyones(c),
 			inserts("users", people...), updates("users", without(people, "updated_at")...),
-			inserts("series", unborn...), updates("series", names...), updates("queue", without(queue, "available_at")...),
+			inserts("series", without(unborn, "last_error", "claim_count")...), updates("series", names...), updates("queue", without(queue, "available_at")...),
 			updates("history", without(history, "updated_at")...), updates("keys", "idempotency_key"),
 			updates("leases", "token", "owner", "program", "zone_data"),
 			updates("zone_marks", marks...),

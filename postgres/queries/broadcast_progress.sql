@@ -1,6 +1,6 @@
 -- How far a broadcast is in each zone.
 --   @name text · @lane text · @ended boolean (whether its events were counted when they had ended)
-SELECT z.zone, z.wall, z.due, z.late, z.next_at IS NULL, z.users, z.stored, z.opted_out, z.refused, z.left_out,
+SELECT z.zone, z.wall, z.due, z.late, z.next_at IS NULL, z.users_read, z.stored, z.opted_out, z.refused, z.left_out,
     CASE WHEN @ended::boolean THEN coalesce(z.delivered, 0::bigint) ELSE coalesce(c.delivered, 0::bigint) END,
     CASE WHEN @ended::boolean THEN coalesce(z.failed, 0::bigint) ELSE coalesce(c.failed, 0::bigint) END,
     CASE WHEN @ended::boolean THEN coalesce(z.cancelled, 0::bigint) ELSE greatest(coalesce(c.cancelled, 0::bigint) - z.requeued, 0::bigint) END

@@ -3,7 +3,7 @@
 --   @name text · @zone text · @first boolean (whether it is the first page of a reading) · @users, @stored, @opted_out, @refused, @locked,
 --   @left_out bigint
 UPDATE :"schema".broadcast_zones z
-SET users = z.users + CASE WHEN z.reads = 0 THEN @users::bigint ELSE @stored::bigint END,
+SET users_read = z.users_read + CASE WHEN z.reads = 0 THEN @users::bigint ELSE @stored::bigint END,
     stored = z.stored + @stored::bigint,
     opted_out = z.opted_out + CASE WHEN z.reads = 0 THEN @opted_out::bigint ELSE 0::bigint END,
     refused = CASE WHEN @first::boolean THEN 0::bigint ELSE z.refused END + @refused::bigint,
