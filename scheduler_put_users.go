@@ -173,7 +173,11 @@ func (p putting) change(ctx context.Context, indexes []int, dryRun bool) {
 	}
 	results, errs := p.editEach(ctx, ids, func(k int, r Roster) (User, ProfileChange, error) {
 		p.before[places[k]] = r.User
-		return r.User.put(p.profiles[places[k]].changes().by(ctx), r, rules)
+		one := p.profiles[places[k]]
+		if one.ID == uuid.Nil && r.User.ExternalID != one.ExternalID { // the user has another one since it was looked up
+			return User{}, ProfileChange{}, &OptimisticLockError{UserID: r.User.ID, Expected: r.User.Version - 1}
+		}
+		return r.User.put(one.changes().by(ctx), r, rules)
 	})
 	for k, i := range places {
 		p.results[i], p.errs[i] = results[k], errs[k]

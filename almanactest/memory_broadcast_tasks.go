@@ -27,7 +27,7 @@ func (r *Repository) TakeBroadcast(ctx context.Context, token uuid.UUID, term ti
 			}
 			t, found = r.nextTask(&one, now)
 			if found {
-				one.lease, one.until = token, now.Add(term)
+				one.lease, one.until, one.look = token, now.Add(term), now // so that broadcasts take turns
 				t.Token = token
 			}
 			set(&r.undo, r.broadcasts, name, one)

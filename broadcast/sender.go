@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -97,13 +99,14 @@ func (s *Sender) Complete(ctx context.Context, name string) (Status, error) {
 // changes nothing. The reason has at most 1,000 bytes and may be empty.
 //
 // The error matches [almanac.ErrNotFound] if there is no such broadcast, and [almanac.ErrInvalidStateTransition] if it has
-// ended. It matches [almanac.ErrLocked] if claims did not end within seconds: the broadcast is stopped then, and only
-// what they have claimed is delivered; call Stop again to be sure.
+// ended. It matches [ErrStillClaimed] if claims did not end within seconds: the broadcast is stopped then, and only
+// what they have claimed is delivered; call Stop again to be sure. If it matches [almanac.ErrLocked] alone, another
+// transaction holds the broadcast, and nothing has changed.
 //
 // To hold a broadcast for a while, pause its lane instead (see [Broadcast.Lane] and [almanac.Operator].Pause).
 func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) {
-	if len(reason) > 1000 {
-		return Status{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "reason", Problem: "has more than 1000 bytes"}}}
+	if len(reason) > 1000 || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return Status{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "reason", Problem: "has more than 1000 bytes, or is no text"}}}
 	}
 	return s.act(ctx, name, Stop, reason)
 }

@@ -174,6 +174,10 @@ type Task struct {
 // ErrTaken means that a program may no longer do a [Task]: the broadcast was stopped, or another program has leased it.
 var ErrTaken = errors.New("broadcast: stopped, or taken by another program")
 
+// ErrStillClaimed means that a broadcast is stopped, and that claims of its events that began before have not ended within seconds. It
+// comes with an error that matches [almanac.ErrLocked].
+var ErrStillClaimed = errors.New("broadcast: stopped, but claims of its events have not ended")
+
 // Store keeps broadcasts. A postgres.Store and the Repository of package almanactest are Stores, and the
 // suite conformance.TestBroadcasts defines what every Store must do. The store is that of the users and events.
 // Names of no broadcast are errors that match [almanac.ErrNotFound].
@@ -193,7 +197,8 @@ type Store interface {
 	AddBroadcastUsers(ctx context.Context, name string, ids []uuid.UUID, externalIDs []string) (AddUsersResult, error)
 
 	// StepBroadcast does an action, if the state allows it (see [Status.After]). A stop pauses the lane of the broadcast in the
-	// same transaction, and a resume ends the pause. When StepBroadcast has returned from a stop, no event of the broadcast is stored or claimed.
+	// same transaction, and a resume ends the pause. When StepBroadcast has returned from a stop, no event of the broadcast is stored or claimed. If it cannot wait for that, the
+	// error matches [ErrStillClaimed]. After any other error, nothing has changed.
 	StepBroadcast(ctx context.Context, name string, a Action, reason string) (Status, error)
 
 	// BroadcastProgress returns how far a broadcast is.

@@ -257,6 +257,8 @@ func broadcastRefused(err error) string {
 	switch {
 	case errors.Is(err, almanac.ErrInvalidStateTransition):
 		return "The state of the broadcast does not allow this any more."
+	case errors.Is(err, almanac.ErrLocked) && !errors.Is(err, broadcast.ErrStillClaimed):
+		return "Another transaction holds the broadcast. Nothing has changed. Try it again."
 	case errors.Is(err, almanac.ErrLocked):
 		return "The broadcast is stopped, but claims of its events did not end within seconds. Stop it again to be sure."
 	}

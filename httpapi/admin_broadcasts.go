@@ -52,7 +52,11 @@ func notBroadcast(err error) error {
 	case errors.Is(err, almanac.ErrInvalidStateTransition):
 		return newProblem(http.StatusConflict, "the state of the broadcast does not allow this")
 	case errors.Is(err, almanac.ErrLocked):
-		p := newProblem(http.StatusConflict, "the broadcast is stopped, but claims of its events did not end within seconds; stop it again to be sure")
+		detail := "another transaction holds the broadcast; nothing has changed"
+		if errors.Is(err, broadcast.ErrStillClaimed) {
+			detail = "the broadcast is stopped, but claims of its events did not end within seconds; stop it again to be sure"
+		}
+		p := newProblem(http.StatusConflict, detail)
 		p.Type, p.Title, p.header = lockedUser, "Locked", http.Header{"Retry-After": {"1"}}
 		return p
 	}

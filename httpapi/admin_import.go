@@ -232,6 +232,9 @@ func (i *importing) each(until context.Context, rest []*importLine) error {
 	of := make(map[string]int)
 	for _, l := range rest {
 		name := l.names()[0]
+		if l.id == uuid.Nil && l.holder != uuid.Nil {
+			name = l.holder.String()
+		}
 		k, ok := of[name]
 		if !ok {
 			k, groups = len(groups), append(groups, nil)
@@ -316,6 +319,9 @@ func (i *importing) one(l *importLine) error {
 		conflict.Errors = different
 		l.refuse(conflict)
 	default:
+		if l.id == uuid.Nil { // the user may have another external id meanwhile
+			change.Version = u.Version
+		}
 		if _, err := i.apply(ctx, u.ID, change); err != nil {
 			return i.refuse(l, err)
 		}
@@ -327,7 +333,10 @@ func (i *importing) one(l *importLine) error {
 // find returns the stored user of a line.
 func (i *importing) find(ctx context.Context, l *importLine) (almanac.User, error) {
 	if id := cmp.Or(l.id, l.holder); id != uuid.Nil {
-		return i.reader.User(ctx, id)
+		u, err := i.reader.User(ctx, id)
+		if err != nil || l.id != uuid.Nil || u.ExternalID == *l.change.ExternalID {
+			return u, err
+		}
 	}
 	found, err := i.users.FindUsers(ctx, almanac.UserFilter{ExternalID: *l.change.ExternalID}, almanac.Page{Limit: 1})
 	if err != nil {

@@ -408,3 +408,26 @@ func TestPutUsersCountsInADryRun(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, 1, done.Created)
 }
+
+// An external id that a user gives up in the same call is no longer that user's.
+func TestPutUsersDoesNotChangeAUserWhoGaveUpTheExternalID(t *testing.T) {
+	t.Parallel()
+	r := almanactest.NewRepository(nil)
+	s := newSide(t, r, almanac.Birthday{})
+	ada := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-03-15", Timezone: "UTC", ExternalID: "X"}
+	created, err := s.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	renamed, bob := ada, ada
+	renamed.ID, renamed.ExternalID, bob.FirstName = created.User.ID, "Y", "Bob"
+
+	done, err := ops.PutUsers(t.Context(), s, sequence([]almanac.Profile{renamed, bob}), ops.PutUsersOptions{})
+	require.NoError(t, err)
+	require.Len(t, done.Refused, 1)
+	require.ErrorIs(t, done.Refused[0].Err, almanac.ErrOptimisticLock)
+	again, err := ops.PutUsers(t.Context(), s, sequence([]almanac.Profile{renamed, bob}), ops.PutUsersOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0, 1}, []int{again.Created, again.Changed, again.Unchanged})
+	is, err := r.User(t.Context(), created.User.ID)
+	require.NoError(t, err)
+	require.Equal(t, "Ada Y", is.FirstName+" "+is.ExternalID)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 var _ broadcast.Store = (*Store)(nil)
@@ -207,7 +208,7 @@ func (s *Store) StepBroadcast(ctx context.Context, name string, a broadcast.Acti
 		lane := pgx.StrictNamedArgs{"name": is.Lane()}
 		switch a {
 		case broadcast.Stop:
-			_, err = tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"name": is.Lane(), "until": nil, "reason": is.StopReason()})
+			_, err = tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"name": is.Lane(), "until": nil, "reason": excerpt.Of(is.StopReason(), 1000)})
 		case broadcast.Resume:
 			if _, err = tx.Exec(ctx, s.statements.Resume, lane); err == nil {
 				_, err = tx.Exec(ctx, s.statements.VisitAgain, lane)
@@ -221,10 +222,14 @@ func (s *Store) StepBroadcast(ctx context.Context, name string, a broadcast.Acti
 	if err != nil || a != broadcast.Stop || s.InTransaction() {
 		return is, err
 	}
-	return is, s.transact(ctx, "wait for claims of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, "wait for claims of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.statements.EndClaims, pgx.StrictNamedArgs{"type": is.Type})
 		return err
 	})
+	if errors.Is(err, almanac.ErrLocked) {
+		err = fmt.Errorf("%w: %w", broadcast.ErrStillClaimed, err)
+	}
+	return is, err
 }
 
 // BroadcastProgress returns how far a broadcast is.

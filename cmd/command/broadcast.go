@@ -286,7 +286,7 @@ type stopBroadcast struct {
 func (c *stopBroadcast) Run(ctx context.Context, env *environment) error {
 	return c.Tables.step(ctx, env, c.JSON, func(sender *broadcast.Sender) (broadcast.Status, error) {
 		is, err := sender.Stop(ctx, c.Name, c.Reason)
-		if errors.Is(err, almanac.ErrLocked) {
+		if errors.Is(err, broadcast.ErrStillClaimed) {
 			err = errors.New("the broadcast is stopped, but claims of its events did not end within seconds; stop it again to be sure")
 		}
 		return is, noBroadcast(c.Name, err)

@@ -2,7 +2,7 @@
 --   @token uuid · @term interval · @without text[] (types to leave out)
 -- Returns its name, and whether cancelled events are to be requeued, or nothing. Waits for no lock: a broadcast that another transaction has locked is passed over.
 UPDATE :"schema".broadcasts b
-SET lease = @token::uuid, lease_until = clock_timestamp() + @term::interval
+SET lease = @token::uuid, lease_until = clock_timestamp() + @term::interval, look_at = clock_timestamp() -- so that broadcasts take turns
 WHERE b.name = (
     SELECT o.name
     FROM :"schema".broadcasts o
