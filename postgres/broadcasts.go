@@ -14,7 +14,6 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
-	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 var _ broadcast.Store = (*Store)(nil)
@@ -208,7 +207,10 @@ func (s *Store) StepBroadcast(ctx context.Context, name string, a broadcast.Acti
 		lane := pgx.StrictNamedArgs{"name": is.Lane()}
 		switch a {
 		case broadcast.Stop:
-			_, err = tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"name": is.Lane(), "until": nil, "reason": excerpt.Of(is.StopReason(), 1000)})
+			var p almanac.Pause
+			if p, err = (almanac.Pause{Lane: is.Lane(), Reason: is.StopReason()}).Checked(); err == nil {
+				_, err = tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"name": p.Lane, "until": nil, "reason": p.Reason})
+			}
 		case broadcast.Resume:
 			if _, err = tx.Exec(ctx, s.statements.Resume, lane); err == nil {
 				_, err = tx.Exec(ctx, s.statements.VisitAgain, lane)

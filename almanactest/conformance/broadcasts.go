@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,7 +244,7 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		must(k.Resume(k.Context(), "sale"))(k.kit)
 		p = k.stores("sale")
 		k.same("stored", []int{p.Total().Stored, p.Total().Delivered, p.Total().Cancelled}, []int{3, 1, 0})
-		must(k.Stop(k.Context(), "sale", "another typo"))(k.kit)
+		must(k.Stop(k.Context(), "sale", strings.Repeat("typo", 250)))(k.kit)
 		k.same("cancelled again", k.stores("sale").Total().Cancelled, 2)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
 		k.stores("sale")
