@@ -120,6 +120,10 @@ func (u users) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ros
 	return edits{u.UserRepository, edits{u.api, u.operator, requeues}, func(e almanac.Edit) bool { return changesUser(e) || requeues(e) }}.EditUser(ctx, id, edit)
 }
 
+func (u users) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+	return edits{u.api, u.operator, requeues}.EditUsers(ctx, ids, edit)
+}
+
 func (u users) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (almanac.DeleteResult, error) {
 	return u.api.DeleteUser(ctx, id, options)
 }
@@ -145,6 +149,28 @@ func (e edits) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ros
 		return e.another.EditUser(ctx, id, edit)
 	}
 	return stored, err
+}
+
+func (e edits) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+	stored, errs := e.UserRepository.EditUsers(ctx, ids, func(i int, r almanac.Roster) (almanac.Edit, error) {
+		wanted, err := edit(i, r)
+		if err == nil && e.which(wanted) {
+			err = errAnother
+		}
+		return wanted, err
+	})
+	var left []uuid.UUID
+	var places []int
+	for i, err := range errs {
+		if errors.Is(err, errAnother) {
+			left, places = append(left, ids[i]), append(places, i)
+		}
+	}
+	others, othersErrs := e.another.EditUsers(ctx, left, func(k int, r almanac.Roster) (almanac.Edit, error) { return edit(places[k], r) })
+	for k, i := range places {
+		stored[i], errs[i] = others[k], othersErrs[k]
+	}
+	return stored, errs
 }
 
 // requeues reports whether an edit requeues an event, which only an operator may do.
