@@ -215,7 +215,7 @@ func TestConsultedCalendarsAreReadFromTheirIndex(t *testing.T) {
 			list, err := s.Consulted(ctx, almanac.TypeBirthday, map[string]string{"DE-BY": "2026-11-03", "DE-BE": "2026-11-03"})
 			require.Equal(t, []calendar.Consulted{other, looked}, list)
 			return err
-		}, 30, nil, 0},
+		}, 60, nil, 0},
 		"5,000 texts of an earlier release": {func(ctx context.Context, s *postgres.Store) error {
 			list, err := s.Consulted(ctx, almanac.TypeBirthday, map[string]string{"DE-BY": "2026-11-04"})
 			require.Greater(t, len(list), 1000)
