@@ -103,7 +103,7 @@ func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCh
 //
 // A release that waits is stored (see [Quarantine]), and holds in all programs on the repository. Until an operator
 // answers by [Scheduler].Reconcile, pending events keep their times. What a program with the new data plans meanwhile,
-// such as successors and the events of new users, follows the new data. docs/clocks.md says more. A later release is
+// such as successors and the events of new users, follows the new data. docs/quarantine.md says more. A later release is
 // counted anew.
 //
 // A program with the option stores the limits when it calls Run or RunOnce. They hold in all programs on the repository
