@@ -14,9 +14,9 @@ type ClaimRepository interface {
 	// claims never take the same event and never wait for each other. No event is taken
 	// before it is due, except ahead: see Confirm.
 	//
-	// The result belongs to the caller, which may give its memory to a later claim (see ClaimRequest.Memory). A
-	// repository that wraps another one and uses events of a result after its Claim has returned, such as one that keeps
-	// them, must copy the list and the map, or must set Memory to nil in each request that it passes on.
+	// The result belongs to the caller, which may give its memory to a later claim (see ClaimRequest.Memory). So a
+	// repository that wraps another one, and keeps events of a result, must copy the list and the map. Or it sets
+	// Memory to nil in each request that it passes on.
 	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
 
 	// Renew extends the leases of the given tokens to the given time from now, and
@@ -40,10 +40,12 @@ type ClaimRepository interface {
 	// Report replaces the breaker of a lane by the result of change, and returns that result. change gets the
 	// stored breaker, or the zero Breaker, and the repository's clock. It is called inside a transaction, and
 	// again after a conflict, so it must be quick and must not use the repository. A zero result removes the
-	// breaker. If the result has a Pause and the lane is not paused, Report pauses it in the same transaction, with
-	// that reason, the author "breaker" and no end. If the lane is paused already, it keeps its pause, and Report
-	// returns the breaker without Pause. So does a repository that cannot pause. While a stored breaker has Allowed, Claim and Until obey it. A repository without breakers returns
-	// an error that matches [errors.ErrUnsupported], which a Scheduler ignores.
+	// breaker. While a stored breaker has Allowed, Claim and Until obey it.
+	//
+	// If the result has a Pause and the lane is not paused, Report pauses it in the same transaction, with that
+	// reason, the author "breaker" and no end. If the lane is paused already, it keeps its pause, and Report returns
+	// the breaker without Pause. So does a repository that cannot pause. A repository without breakers returns an
+	// error that matches [errors.ErrUnsupported], which a Scheduler ignores.
 	Report(ctx context.Context, lane string, change func(b Breaker, now time.Time) Breaker) (Breaker, error)
 
 	// Release releases the events that are still held under a token, as after a shutdown or after a
@@ -127,9 +129,9 @@ type ClaimRequest struct {
 	// Ahead, if positive, also asks for events that were never claimed and are due within
 	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
 	Ahead time.Duration
-	// Memory, if not nil, is the result of an earlier claim, of which the caller no longer uses Events and Users. A
-	// repository may overwrite both for its result, also if it then returns an error, or ignore Memory. Run sets it to the
-	// last result, when it has copied the events.
+	// Memory, if not nil, is the result of an earlier claim whose Events and Users the caller no longer uses. A
+	// repository may overwrite both for its result, even if it then returns an error. It may also ignore Memory. Run
+	// sets it to the last result, once it has copied the events.
 	Memory *ClaimResult
 }
 
@@ -148,11 +150,11 @@ type ClaimResult struct {
 	// Failing reports whether the breaker of a lane of the events is stored. Then the worker reports successes,
 	// too, and not only failures.
 	Failing bool
-	// Reached is when the last event that is not in Limited became available, UTC, and at most the time from which on
-	// the claim has taken events ahead; zero if there is none. If events of several types are left, it is the earliest of the times of these types. If
-	// only Limited has events, and Mark is zero, it may be a time before the search instead. All
-	// events of lanes without limits that became available between Mark and Reached are claimed, or were
-	// locked by other transactions.
+	// Reached is how far the search has come, UTC: all events of lanes without limits that became available between
+	// Mark and Reached are claimed, or were locked by other transactions. It is when the last event that is not in
+	// Limited became available, and at most the time from which on the claim has taken events ahead. If events of
+	// several types are left, it is the earliest of the times of these types. If only Limited has events, and Mark is
+	// zero, it may be a time before the search. It is zero if there is no event.
 	Reached time.Time
 	// Query is how long the claim's statement took. It begins when the repository has a connection,
 	// and ends with the last row. Zero means that it was not measured. It is only informative.

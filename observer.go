@@ -65,8 +65,9 @@ type ObserverFunc func(ctx context.Context, n Notice)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 
-// Hooks is an Observer made of functions, one for each kind of notice, except those of
-// stalled series and lost follow-ups, and of users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
+// Hooks is an Observer made of functions, one for each kind of notice. It has none for stalled series, for lost
+// follow-ups, and for users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls
+// nothing.
 type Hooks struct {
 	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued, Skipped func(ctx context.Context, e Event)
 
@@ -91,10 +92,13 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 	}
 }
 
-// Measurer is the ability of an [Observer] to get measurements: of each claim of Run, also if it
-// found no event or failed, of each request that began too late for its lane, and of each call that stores versioned updates, also in a transaction
-// of the host. A versioned update names the version that it replaces, and fails if another version
-// is stored. A measurement need not be of a stored change, so it is no [Notice].
+// Measurer is the ability of an [Observer] to get measurements. There is one of
+//   - each claim of Run, also if it found no event or failed;
+//   - each request that began too late for its lane;
+//   - each call that stores versioned updates, also in a transaction of the host. A versioned update names the version
+//     that it replaces, and fails if another version is stored.
+//
+// A measurement need not be of a stored change, so it is no [Notice].
 type Measurer interface {
 	// Measure gets one measurement. It must be safe for concurrent use. The next claim, or the
 	// call that stored the updates, waits for it, as for Observe.

@@ -842,33 +842,48 @@ BEGIN
 END
 $$;
 
--- Claims events of lanes that have limits or names, as many as the lanes have room for, and leases them as one batch: events that are due,
--- or will be soon and were never claimed. Works in steps, because one statement for all of them would take longer to begin than to run.
---   asked (the types) · most (events) · term (of the lease) · ahead (how soon) · earliest, latest (between which this process expects the
---   clock when it sends the claim, by its monotonic clock; NULL if unknown) · known (emptied_at at the last such claim of this process; NULL if
---   unknown) · certain (whether this process knows that the clock was set since then) · looks (the most lanes to look at)
---   visits_from (no visit that is due before it is left; NULL if unknown)
--- Lanes whose visit is due have their turn in the order of their visits, and so have types with limits of which an event is near. Each turn
--- takes a share of the claim, and the lane goes to the end of the line. Up to ten lanes without limits, and with no visit for lanes in
--- them, have their turns together. The room of a lane is shared among the lanes in it: the next event
--- is that of the lane with the least pass, which is how much a lane has had, divided by its weight. A lane that has waited begins with the
--- least pass of the others, or if there are none with the milliseconds since 1970, so that the passes of a lane never fall. A lane that is in
--- another one has a turn only with that one.
--- No lock is waited for: what another claim has locked is passed over. Locks end with the statement of the process, even if the process
--- reads nothing. The clock was set back if it is more than a second before earliest, or before a time that another claim has read. If it is
--- more than a second after latest, it was set forward, or the statement was on its way for long, as in the queue of a pooler. Then nothing is
--- claimed, and is_late is true: the time of the answer tells the process which of the two is so. After the clock was set, all buckets count as
--- empty, unless another process has seen it since the last claim of this one. So they do after the server has started, because a standby may
--- have taken over without the last steps. Visits of lanes with due events become due, for they may be ahead of the clock. Breakers count from
--- now on, and admit what they allow at once: how long they have waited is unknown. When they opened moves with the clock. Index entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
--- Every second, one claim searches a type and the visits from the beginning, for events that became available late, such as a successor
--- that is overdue when it is stored.
--- The visits that were followed are deleted. A lane of which events are left gets a new one: when the next event is available, when there
--- is room again, now if the claim has no room for more, or in five seconds if another transaction has locked the event.
+-- Claims events of lanes that have limits or names, as many as the lanes have room for, and leases them as one batch. It takes events that
+-- are due, and events that will be soon and were never claimed. It works in steps: one statement for all of them would take longer to
+-- begin than to run.
+--   asked: the types · most: the most events · term: of the lease · ahead: how soon
+--   earliest, latest: between which this process expects the clock when it sends the claim, by its monotonic clock; NULL if unknown
+--   known: emptied_at at the last such claim of this process; NULL if unknown
+--   certain: whether this process knows that the clock was set since then
+--   looks: the most lanes to look at
+--   visits_from: no visit that is due before it is left; NULL if unknown
+-- Turns.
+--   A lane whose visit is due has its turn in the order of the visits. So has a type with limits of which an event is near.
+--   A turn takes a share of the claim. Then the lane goes to the end of the line.
+--   Up to ten lanes without limits, and without a visit for lanes in them, have their turns together.
+--   A lane that is in another one has a turn only with that one.
+-- Shares of the lanes in a lane.
+--   The next event is that of the lane with the least pass. The pass is how much a lane has had, divided by its weight.
+--   A lane that has waited begins with the least pass of the others. If there are none, it begins with the milliseconds since 1970, so that
+--   the passes of a lane never fall.
+-- Locks.
+--   No lock is waited for: what another claim has locked is passed over.
+--   Locks end with the statement of the process, even if the process reads nothing.
+-- The clock.
+--   It was set back if it is more than a second before earliest, or before a time that another claim has read.
+--   If it is more than a second after latest, it was set forward, or the statement was long on its way, as in the queue of a pooler. Then
+--   nothing is claimed, and is_late is true. The time of the answer tells the process which of the two it was.
+--   After the clock was set, all buckets count as empty, unless another process has seen it since the last claim of this one. The same
+--   holds after the server has started, because a standby may have taken over without the last steps.
+--   Visits of lanes with due events become due, because their times may be ahead of the clock.
+--   Breakers count from now on, and admit at once what they allow: how long they have waited is unknown. When they opened moves with the
+--   clock.
+-- The index.
+--   Entries left of since, turn and visits_from are dead, and stay as long as an old transaction is open.
+--   Once a second, one claim searches a type and the visits from the beginning. It finds events that became available late, such as a
+--   successor that is overdue when it is stored, and visits that another process has added before visits_from.
+-- Visits.
+--   Those that were followed are deleted. A lane of which events are left gets a new one: when the next event is available; when there is
+--   room again; now, if the claim has no room for more; or in five seconds, if another transaction has locked the event.
 -- Rows of the queue that do not match their series are handled as in claim.sql.
--- Returns how many rows of the queue were removed and how many events were claimed, whether any of them has a place, whether a lane has a
--- breaker, the clock, the next visits_from: a fifth of a second ago, if all visits that were due were followed, the next known, and is_late.
--- Another process may add a visit that is due earlier than visits_from, so every second one claim begins without it.
+-- Returns
+--   removed: rows of the queue · claimed: events · has_places: whether any of them has a place · has_breaker: whether a lane has one
+--   read_at: the clock · left_from: the next visits_from, a fifth of a second ago if all visits that were due were followed
+--   emptied_at: the next known · is_late
 CREATE FUNCTION :"schema".claim_lanes(
     new_token uuid, owner_name text, program_name text, zone_release text, asked text[], most bigint, term interval, ahead interval,
     earliest timestamptz, latest timestamptz, known timestamptz, certain boolean, looks bigint, visits_from timestamptz,

@@ -1,32 +1,37 @@
--- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch. Events that have consulted
--- calendars are claimed only when they are due: an edit may release an event that was claimed early, and its text in the queue is gone.
+-- Claim events that are due, oldest first, and lease them as one batch. Also claim events that will be due soon and were never claimed.
+-- Events that have consulted calendars are claimed only when they are due: an edit may release an event that was claimed early, and its
+-- text in the queue is gone.
 --   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit integer
 --   @lease interval · @mark timestamptz · @ahead interval (how soon) · @from timestamptz (visits_from of claim_lanes in schema.sql)
 --   @reached timestamptz[] (for each type where its search begins, if later than the mark; NULL if unknown)
--- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
--- over. Row locks last until the surrounding transaction ends. The lock is taken in a materialized step, because a plan that
--- repeats the limited scan would take more than the limit. Every change of a pending event replaces its row in the queue. So the
--- series, read as they were when the statement began, belong to the rows that the statement has locked.
--- Each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. Each type that
--- has events to claim has an equal share of the limit, so that a backlog of one type delays no other. What a type leaves of its share goes to the others, one after the other. If the limit is smaller than the number of
--- types, chance decides which of them have a share. No row is locked that is not taken. See docs/adr/0038-queue-by-type.md.
--- The mark bounds the scan of the index. Index entries left of the mark are dead, and stay as long as an old transaction is open.
--- A mark in the future is ignored: the clock was set back. So is one that is
--- not ten seconds later than the end of a pause of the type, for which events have waited.
+-- Time: now() is when the transaction began, so no event is claimed early.
+-- Locks: events that another claim or an edit has locked are passed over. No row is locked that is not taken. Row locks last until the
+-- surrounding transaction ends. The lock is taken in a materialized step, because a plan that repeats the limited scan would take more
+-- than the limit. Every change of a pending event replaces its row in the queue. So the series, read as they were when the statement
+-- began, belong to the rows that the statement has locked.
+-- Types: each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. Each type that has
+-- events to claim has an equal share of the limit, so that a backlog of one type delays no other. What a type leaves of its share goes to
+-- the others, one after the other. If the limit is smaller than the number of types, chance decides which of them have a share. See
+-- docs/adr/0038-queue-by-type.md.
+-- The mark bounds the scan of the index. Entries left of the mark are dead, and stay as long as an old transaction is open. A mark in the
+-- future is ignored: the clock was set back. So is a mark that is not ten seconds later than the end of a pause of the type, for which
+-- events have waited.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
--- A row of the queue that does not match its series was not written by this program. It is deleted like the others, and claims nothing:
--- neither another event of the series, nor one of a type that was not asked for, nor one before its target. If its event is the open one of
--- its series and in no lease, a right row takes its place, so that the event is late at worst. This part runs only if there is such a row.
--- A row that names another series than that of its event is not put right: no index finds a series by its event. OFFSET 0 makes the planner
--- look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too. A lease of events that may be
--- ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
--- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
--- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
--- the time that made the events due, even if the clock is set back meanwhile, when the last of the events became available or now() if that
--- is earlier, the types that had something to claim (NULL unless the limit is smaller than the number of types), whether there are events for
--- claim_lanes.sql, and whether a type has a breaker. If events of several types are left, the time is that of the type that
--- is behind the others. If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
+-- Damaged rows: a row of the queue that does not match its series was not written by this program. It is deleted like the others, and
+-- claims nothing: neither another event of the series, nor one of a type that was not asked for, nor one before its instant. If its event
+-- is the open one of its series and in no lease, a right row takes its place, so that the event is late at worst. This part runs only if
+-- there is such a row. A row that names another series than that of its event is not put right: no index finds a series by its event.
+-- OFFSET 0 makes the planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
+-- A lease of events that may be ahead of their instant has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
+-- Returns the events with their users, in the order of their instants. Used keys of their series come as text (see usedText in
+-- statements.go) if some have another unit than the event. Each row also has
+--   the clock, never earlier than the time that made the events due, even if the clock is set back meanwhile;
+--   when the last of the events became available, or now() if that is earlier. If events of several types are left, it is the time of the
+--   type that is behind the others;
+--   the types that had something to claim, NULL unless the limit is smaller than the number of types;
+--   whether there are events for claim_lanes.sql; and whether a type has a breaker.
+-- If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH of_type AS MATERIALIZED (
     SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since, t.reached
     FROM unnest(@types::text[], @reached::timestamptz[]) AS t (name, reached)

@@ -1,8 +1,8 @@
 -- How many events start before a PENDING event, in its lane.
 --   @event_type text · @lane text ('' for the lane of the type) · @at timestamptz, @id uuid (of the event)
 --   @limit bigint (the most events to count of a type)
--- Returns the time, how many events are before it, and whether that is less than there are. Then it returns the pause of the type, NULL if there
--- is none. There is no row if the event is not PENDING as given, or is not available.
+-- Returns the time, how many events are before it, at most the limit, and whether there are more. Then it returns the pause of the type,
+-- NULL if there is none. There is no row if the event is not PENDING as given, or is not available.
 SELECT clock_timestamp(), least(b.n, @limit::numeric)::bigint, b.n > @limit::numeric, p.since, p.until, p.reason, p.author
 FROM :"schema".queue e
 CROSS JOIN LATERAL (

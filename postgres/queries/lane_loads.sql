@@ -1,13 +1,16 @@
 -- The lanes that have limits or a weight, are paused, or whose breaker is not closed, in alphabetical order, with what waits for them.
 --   @lanes text[] (only these lanes, also without any of that; NULL for all)
 --   @limit bigint (the most events to count of a type in a lane)
---   @all bigint (the most to count in all lanes with more than five)
--- If so many lanes have more than five that fifty of each exceed @all, five of each are counted.
--- Returns the settings of each lane. Then it returns how many events are available, whether that is less than there are, and since when the
--- first of them is. Weights is the sum of the weights of the lanes in this one that have some, with 1 for itself.
--- Further columns: how many events of the state are in flight, and when the lane has a token, NULL if it has one. How many events have started
--- today. The breaker, NULL if it is closed. The pause, NULL if there is none. How many events have started in each five minutes of the last
--- hour, newest first. An event counts for its lane, and for the lane that contains it.
+--   @all bigint (the most to count in all lanes with more than five events)
+-- If so many lanes have more than five events that fifty of each exceed @all, five of each are counted. An event counts for its lane, and
+-- for the lane that contains it.
+-- Returns for each lane, in this order:
+--   its settings;
+--   how many events are available, whether there are more than were counted, and since when the first of them is available;
+--   the sum of the weights of the lanes in this one that have available events, with 1 for itself;
+--   how many events of the state are in flight; when the lane has a token, NULL if it has one; how many events have started today;
+--   the breaker, NULL if it is closed; the pause, NULL if there is none;
+--   how many events have started in each five minutes of the last hour, newest first.
 WITH lane AS MATERIALIZED (
     SELECT n.name, l.rate, l.burst, l.places, l.daily, l.weight, p.since AS paused_since, p.until AS paused_until, p.reason AS pause_reason, p.author AS pause_author
     FROM (
