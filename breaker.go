@@ -28,10 +28,10 @@ import (
 // after a minute. If failures reach a third of the number, the breaker opens again.
 //
 // The failures that open a closed breaker, and those while it is open, do not count for their events, even if the
-// attempts began before. Such an event becomes available again after those that wait already. A failure that opens
-// the breaker again while it closes counts, so an event that fails alone uses up its attempts. [Operator].Resume closes a breaker at once, and [Operator].Pause admits no event.
-// A breaker that stays open pauses its lane if the handler says so: see [Execution].PauseAfter.
-// See docs/adr/0073-breakers.md.
+// attempts began before. Such an event becomes available again after those that wait already. A failure that opens the
+// breaker again while it closes counts, so an event that fails alone uses up its attempts. [Operator].Resume closes a
+// breaker at once, and [Operator].Pause admits no event. A breaker that stays open pauses its lane if the handler says
+// so: see [Execution].PauseAfter. See docs/adr/0073-breakers.md.
 type Breaker struct {
 	// Allowed is the most events of the lane that may be in flight. Zero means no limit: the breaker is closed. 1
 	// means that it is open. Events that were claimed before it opened do not count, unless the lane has Places.
@@ -308,7 +308,8 @@ func (w *worker) reportTo(ctx context.Context, lane string, jobs []*job, wanted 
 	}
 }
 
-// notifyBreaker logs that a breaker has opened, has been open for another hour, has paused its lane, or has closed, and notifies observers.
+// notifyBreaker logs that a breaker has opened, has been open for another hour, has paused its lane, or has closed, and
+// notifies observers.
 func (w *worker) notifyBreaker(ctx context.Context, lane string, was, is Breaker) {
 	hours := func(b Breaker) int { return int(b.RetryAt.Sub(b.OpenedAt) / time.Hour) }
 	n, level, line := Notice{Kind: LaneFailing, Lane: lane, Breaker: is}, slog.LevelWarn, "a receiver fails: single events are tried"

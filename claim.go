@@ -144,8 +144,8 @@ type ClaimResult struct {
 	// clock just before the claim. Each starts within 250 ms of that time. An event that was claimed ahead
 	// counts as admitted at its instant. If it cannot start, it is released. Limited is nil if there are none.
 	Limited map[uuid.UUID]time.Time
-	// Placed reports whether an event in Limited has a place of a lane, or counts for its breaker. When it has ended, the worker looks whether
-	// another event waits for the place.
+	// Placed reports whether an event in Limited has a place of a lane, or counts for its breaker. When it has ended,
+	// the worker looks whether another event waits for the place.
 	Placed bool
 	// Failing reports whether the breaker of a lane of the events is stored. Then the worker reports successes,
 	// too, and not only failures.

@@ -189,8 +189,8 @@ type Execution struct {
 	// together try one event of the lane at a time, and the others wait. See [Breaker]. The default is false.
 	Breaker bool
 	// PauseAfter is how long the breaker of the lane may stay open, from [Breaker].OpenedAt. The first try that fails
-	// after that pauses the lane, and its event keeps its attempts. The author of the [Pause] is "breaker". It lasts until
-	// [Operator].Resume, which also closes the breaker. A lane that is paused already keeps its pause. Zero means
+	// after that pauses the lane, and its event keeps its attempts. The author of the [Pause] is "breaker". It lasts
+	// until [Operator].Resume, which also closes the breaker. A lane that is paused already keeps its pause. Zero means
 	// never. It must not be negative, and needs Breaker.
 	PauseAfter time.Duration
 	// Fallback is the type of the event that follows an event which is FAILED, such as a letter after a message that
@@ -203,13 +203,13 @@ type Execution struct {
 	// OverrideOptOuts makes events owed to users who have opted out of them, as for notices
 	// that the law requires. The default is false.
 	OverrideOptOuts bool
-	// Spread is the length of a window that begins at the wall time. Each event becomes available at a
-	// fixed point of the window (see [Series.Spread]), so that not all users of a zone are due at once.
-	// Due, the wall time and the keys stay, and lateness counts from [Event.FirstAvailable]. It must be
-	// between 0 and 24 hours, and should be shorter than the time between two occurrences. If a
-	// [calendar.Within] keeps the occurrence in an interval, the window ends with it at the latest (see
-	// [calendar.Occurrence.OpenFor]). Zero means no window. A changed Spread holds for events that are planned or moved from then on.
-	// A one-off event that moves is spread no further than it was.
+	// Spread is the length of a window that begins at the wall time. Each event becomes available at a fixed point of
+	// the window (see [Series.Spread]), so that not all users of a zone are due at once. Due, the wall time and the
+	// keys stay, and lateness counts from [Event.FirstAvailable]. It must be between 0 and 24 hours, and should be
+	// shorter than the time between two occurrences. If a [calendar.Within] keeps the occurrence in an interval, the
+	// window ends with it at the latest (see [calendar.Occurrence.OpenFor]). Zero means no window. A changed Spread
+	// holds for events that are planned or moved from then on. A one-off event that moves is spread no further than it
+	// was.
 	Spread time.Duration
 	// WorkCalendars are the work calendars that the rules of the handler look up, for all users. If users can
 	// choose a calendar, list each calendar that they can choose.

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Lane has the limits of events that share a capacity, such as that of a receiver. They hold over all
-// processes together, by the database's clock. Each type has a lane of the same name. An event is in that lane
-// unless its handler names another one (see [LaneNamer]). A lane can be in another one: "crm/tenant-7" is in "crm". Its
-// events take room of both. Lanes in one lane share its room fairly. A lane without limits and without a weight is not stored.
+// Lane has the limits of events that share a capacity, such as that of a receiver. They hold over all processes
+// together, by the database's clock. Each type has a lane of the same name. An event is in that lane unless its handler
+// names another one (see [LaneNamer]). A lane can be in another one: "crm/tenant-7" is in "crm". Its events take room
+// of both. Lanes in one lane share its room fairly. A lane without limits and without a weight is not stored.
 type Lane struct {
 	// Name is the name of the lane: 1 to 100 bytes. There is at most one slash, which is neither the first byte
 	// nor the last.
@@ -21,9 +21,10 @@ type Lane struct {
 	// means no limit. In any t seconds, at most Burst + Rate·t events are admitted. An event that cannot start
 	// within 250 ms of its admission is released. No attempt is counted, and its token is lost.
 	Rate float64
-	// Burst is the most tokens that a lane keeps: 1 to 1,000,000. After a time without starts, so many events may
-	// start at once. Zero means a fifth of Rate, rounded down, and at least 1. Tokens that come while the lane has Burst of them are
-	// lost. So with a Burst below a tenth of Rate, fewer events start than Rate allows. A Burst without a Rate is an error.
+	// Burst is the most tokens that a lane keeps: 1 to 1,000,000. After a time without starts, so many events may start
+	// at once. Zero means a fifth of Rate, rounded down, and at least 1. Tokens that come while the lane has Burst of
+	// them are lost. So with a Burst below a tenth of Rate, fewer events start than Rate allows. A Burst without a Rate
+	// is an error.
 	Burst int
 	// Places is how many events may be in flight, from their claim until their outcome is stored: 1 to 10,000.
 	// Zero means no limit. A process that dies keeps its places until its leases expire. Each claim looks at
@@ -47,8 +48,8 @@ const (
 	maxWeight        = 1000
 )
 
-// Checked returns the lane, with the default Burst if it has a Rate and no Burst. The error is a [*ValidationError] that names all fields
-// that are wrong.
+// Checked returns the lane, with the default Burst if it has a Rate and no Burst. The error is a [*ValidationError]
+// that names all fields that are wrong.
 func (l Lane) Checked() (Lane, error) {
 	var bad []FieldError
 	refuse := func(wrong bool, field, problem string, args ...any) {
@@ -148,7 +149,8 @@ func (s *scheduler) SetLane(ctx context.Context, l Lane) error {
 	return nil
 }
 
-// knowsLane returns an error if no event of this program can be in a lane. [ScheduleAtOptions] can name one in that of a type.
+// knowsLane returns an error if no event of this program can be in a lane. [ScheduleAtOptions] can name one in that of
+// a type.
 func (s *scheduler) knowsLane(name string) error {
 	in, _, _ := strings.Cut(name, "/")
 	if _, err := s.registry.Handler(in); err == nil || s.namesLanes() {

@@ -10,11 +10,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// LogObserver returns an Observer that logs one line for each change: claims, deliveries
-// and events that are [NotOwed] at Info, releases and cancellations by operators at Warn,
-// failures and stalled series at Error, and all other changes at Debug. It also logs "Executing event" at Info when an attempt starts. Lines
-// contain ids and keys, never names or payloads. The scheduler then omits its own lines
-// about attempts and failed deliveries (see [WithLogger]).
+// LogObserver returns an Observer that logs one line for each change: claims, deliveries and events that are [NotOwed]
+// at Info, releases and cancellations by operators at Warn, failures and stalled series at Error, and all other changes
+// at Debug. It also logs "Executing event" at Info when an attempt starts. Lines contain ids and keys, never names or
+// payloads. The scheduler then omits its own lines about attempts and failed deliveries (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer { return logObserver{log} }
 
 // logObserver is a type, so that the scheduler recognizes it and does not repeat its lines.

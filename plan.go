@@ -324,7 +324,8 @@ func (p replanning) moved(h oneSeries, e Event) (Event, error) {
 		}
 		return next, err
 	}
-	// Due at once: as an option says, after a new release of a calendar, or RunNow made it due, and the edit changes the zone.
+	// Due at once: as an option says, after a new release of a calendar, or RunNow made it due, and the edit changes
+	// the zone.
 	if passed && (p.passed > 0 && p.lateBy(same) <= p.passed || p.isNews(e, same) || p.dueByNow(e) && e.nominal() == nominalOf(same.Occurrence)) {
 		next, err := e.Reschedule(p.is, h, same)
 		return p.zones.stamp(next), err

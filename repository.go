@@ -47,10 +47,10 @@ type Repository interface {
 	// Listen again, after a wait that grows from a tenth of a second to a minute.
 	Listen(ctx context.Context, wake func()) error
 
-	// Verify checks whether the program can work on the repository, together with the other
-	// programs that do. Run calls Verify before it claims any event. It returns nil when the program can work on the repository, and an error that
-	// matches [ErrOutdated] when a migration is missing. Any other error means that the
-	// check failed. A repository without migrations returns nil.
+	// Verify checks whether the program can work on the repository, together with the other programs that do. Run calls
+	// Verify before it claims any event. It returns nil when the program can work on the repository, and an error that
+	// matches [ErrOutdated] when a migration is missing. Any other error means that the check failed. A repository
+	// without migrations returns nil.
 	Verify(ctx context.Context) error
 
 	// PutSetting stores a setting of this program. If the repository has the setting with
@@ -154,12 +154,11 @@ type MaintenanceRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
-	// EditZoneRules changes the stored rules of zones and of calendars, all or nothing, and one caller at a
-	// time. It calls edit with all that is stored. It stores the Rules, Calendars and Quarantines that edit returns, adding
-	// or replacing those of a zone or a calendar, and deletes the marks of these zones that edit received. The
-	// author of a [Quarantine] with an answer is the principal of ctx.
-	// EditZoneRules returns an error of edit unchanged, and then stores nothing. Edit must be quick and must
-	// not use the repository.
+	// EditZoneRules changes the stored rules of zones and of calendars, all or nothing, and one caller at a time. It
+	// calls edit with all that is stored. It stores the Rules, Calendars and Quarantines that edit returns, adding or
+	// replacing those of a zone or a calendar, and deletes the marks of these zones that edit received. The author of a
+	// [Quarantine] with an answer is the principal of ctx. EditZoneRules returns an error of edit unchanged, and then
+	// stores nothing. Edit must be quick and must not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) (ZoneBook, error)) error
 
 	// Consulted returns each different value of [Event].Consulted that the pending events of a type have, in the
@@ -191,9 +190,10 @@ type MaintenanceRepository interface {
 	// Paused returns the pauses that have not ended, in alphabetical order of types.
 	Paused(ctx context.Context) ([]Pause, error)
 
-	// PutLane stores the limits of a lane, with no tokens at first, and sends a hint to listeners. If the
-	// same limits are stored, nothing changes. It removes the limits of a lane without any; a pause stays. Claim and Until obey the stored limits. A repository that cannot
-	// limit returns an error that matches [errors.ErrUnsupported] from PutLane, and no lanes from Lanes.
+	// PutLane stores the limits of a lane, with no tokens at first, and sends a hint to listeners. If the same limits
+	// are stored, nothing changes. It removes the limits of a lane without any; a pause stays. Claim and Until obey the
+	// stored limits. A repository that cannot limit returns an error that matches [errors.ErrUnsupported] from PutLane,
+	// and no lanes from Lanes.
 	PutLane(ctx context.Context, l Lane) error
 
 	// Lanes returns the lanes that have limits, in alphabetical order.

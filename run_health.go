@@ -45,12 +45,11 @@ type Health struct {
 	// other workers can claim the event, and its worker counts as dead (see [WithCrashLimit]).
 	Stuck int
 
-	// Blocked is how many calls of handlers' planning code and of observers were given up, and
-	// have not returned since. A call is given up after five seconds, or a twelfth of a lease if
-	// that is less. It is given up earlier when the context of the edit that waits for it is done,
-	// and counts after that time. Each keeps a goroutine. Run goes on without them: the events whose successors they plan end
-	// without one. An edit fails, and so do further edits that need the same call for the same
-	// user. Blocked counts without an active Run too.
+	// Blocked is how many calls of handlers' planning code and of observers were given up, and have not returned since.
+	// A call is given up after five seconds, or a twelfth of a lease if that is less. It is given up earlier when the
+	// context of the edit that waits for it is done, and counts after that time. Each keeps a goroutine. Run goes on
+	// without them: the events whose successors they plan end without one. An edit fails, and so do further edits that
+	// need the same call for the same user. Blocked counts without an active Run too.
 	Blocked int
 
 	// Lost is how many events lost their lease before their outcome was stored, so that
@@ -139,7 +138,8 @@ func (s *scheduler) Health() Health {
 	return h
 }
 
-// attempts has the lanes of which the last attempt to deliver failed, or the types of which the last attempt to claim did.
+// attempts has the lanes of which the last attempt to deliver failed, or the types of which the last attempt to claim
+// did.
 type attempts struct {
 	mu      sync.Mutex
 	failing map[string]failing // by lane or event type

@@ -71,8 +71,8 @@ type workerMemory struct {
 	claim   *ClaimResult // of the last claim; only the claimer uses it
 }
 
-// batchMemory is the memory of a batch, for the batches that follow. Nothing refers to it after a call of
-// settle, because a repository does not keep settlements, and a call of the host's code that was given up writes no result.
+// batchMemory is the memory of a batch, for the batches that follow. Nothing refers to it after a call of settle,
+// because a repository does not keep settlements, and a call of the host's code that was given up writes no result.
 type batchMemory struct {
 	settlements []Settlement
 	next        []made[Event]

@@ -61,11 +61,11 @@ type Scheduler interface {
 	// are older, all events keep theirs. An interrupted call can be repeated, by any process, and
 	// continues the work. Run calls Reconcile (see [WithZoneCheck]).
 	//
-	// It does the same for the work calendars of the program's handlers ([Execution].WorkCalendars), and for
-	// the calendars that the process knows ([calendar.RegisterSystems]): events that looked at a year which a newer release has changed are planned again by their handlers. Reconcile
-	// goes on past users whose events cannot be planned. If the database follows the same release of a
-	// calendar with other days, the error matches [*calendar.ReleaseError], and the events of that calendar
-	// stay. Until the calendars agree, no call of this program plans such events.
+	// It does the same for the work calendars of the program's handlers ([Execution].WorkCalendars), and for the
+	// calendars that the process knows ([calendar.RegisterSystems]): events that looked at a year which a newer release
+	// has changed are planned again by their handlers. Reconcile goes on past users whose events cannot be planned. If
+	// the database follows the same release of a calendar with other days, the error matches [*calendar.ReleaseError],
+	// and the events of that calendar stay. Until the calendars agree, no call of this program plans such events.
 	Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error)
 
 	// With returns a scheduler that uses another repository and has everything else in common with
@@ -134,9 +134,9 @@ type Planner interface {
 	// is for new users. A user whom it does not change is neither written nor locked. The others are stored up
 	// to 1,000 in one transaction, each with the events, errors and notices of CreateUser and UpdateUser.
 	//
-	// The results have the order of the profiles. So have the users before the call: with Version zero if the user
-	// did not exist, and the Version of the result if the user is unchanged. A profile for the user of an earlier one
-	// comes after it. If another call creates the same user meanwhile, the error is that of CreateUser: try again. Each user
+	// The results have the order of the profiles. So have the users before the call: with Version zero if the user did
+	// not exist, and the Version of the result if the user is unchanged. A profile for the user of an earlier one comes
+	// after it. If another call creates the same user meanwhile, the error is that of CreateUser: try again. Each user
 	// who may not be stored has the error of the repository. A dry run only compares, and returns no events.
 	PutUsers(ctx context.Context, profiles []Profile, dryRun bool) (results []UpdateUserResult, before []User, errs []error)
 
@@ -204,13 +204,13 @@ type Planner interface {
 	// other options; the result then has that event.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 
-	// ScheduleAtEach plans the event of ScheduleAt for many users, for packages such as broadcast that store
-	// events themselves. It calls add, which has a repository lock some users, and passes plan to it as
+	// ScheduleAtEach plans the event of ScheduleAt for many users, for packages such as broadcast that store events
+	// themselves. It calls add, which has a repository lock some users, and passes plan to it as
 	// [UserRepository].AddEvents takes it. Plan also returns the users who are refused: those who have opted out, with
-	// [ErrOptedOut], and those whose event cannot be planned. A user who has an event with the key gets no other one. When
-	// add has returned, ScheduleAtEach notifies observers of the events in its result. It calls add again if a
-	// handler blocks. The result is that of add, and Refused also has the users whom plan refused.
-	// The errors are those of add, a [*ValidationError] and an [*UnsupportedEventTypeError]. Move has no effect.
+	// [ErrOptedOut], and those whose event cannot be planned. A user who has an event with the key gets no other one.
+	// When add has returned, ScheduleAtEach notifies observers of the events in its result. It calls add again if a
+	// handler blocks. The result is that of add, and Refused also has the users whom plan refused. The errors are those
+	// of add, a [*ValidationError] and an [*UnsupportedEventTypeError]. Move has no effect.
 	ScheduleAtEach(ctx context.Context, eventType string, o ScheduleAtOptions, add func(plan func(users []UserSeries, now time.Time) ([]Event, []Refusal, error)) (AddEventsResult, error)) (AddEventsResult, error)
 
 	// OptOut stores that a user refuses events. In the same transaction:
@@ -260,9 +260,10 @@ type Operator interface {
 	// function returns. It is for packages such as broadcast that cancel many events in one transaction.
 	CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error)
 
-	// RequeueEach calls a function that has a repository requeue events of many users. The function stores what again returns: the
-	// events that repeat the given ones, as [Event.Requeue] makes them. RequeueEach notifies observers of the events that the function
-	// returns. It is for packages such as broadcast. A user who has opted out meanwhile is asked at the delivery.
+	// RequeueEach calls a function that has a repository requeue events of many users. The function stores what again
+	// returns: the events that repeat the given ones, as [Event.Requeue] makes them. RequeueEach notifies observers of
+	// the events that the function returns. It is for packages such as broadcast. A user who has opted out meanwhile is
+	// asked at the delivery.
 	RequeueEach(ctx context.Context, requeue func(again func(events []Event, now time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes

@@ -81,11 +81,11 @@ func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d 
 // not be negative. The default is five seconds. Zero counts every event that is ready.
 func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
 
-// WithCrashLimit sets how many times the worker of an event may die before the event is FAILED instead
-// of delivered once more. The default is 5, the minimum 1. A delivery that ignores the end of its context
-// until its lease is lost counts as a death. So does a process that ends while it plans what follows the
-// event. One death below the limit, each process tries such events one after the other, so that they do
-// not fail each other. With a limit of 1, a death fails all events that the worker held. All programs need the same limit.
+// WithCrashLimit sets how many times the worker of an event may die before the event is FAILED instead of delivered
+// once more. The default is 5, the minimum 1. A delivery that ignores the end of its context until its lease is lost
+// counts as a death. So does a process that ends while it plans what follows the event. One death below the limit, each
+// process tries such events one after the other, so that they do not fail each other. With a limit of 1, a death fails
+// all events that the worker held. All programs need the same limit.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reloads the zone data, compares it with the rules that

@@ -44,8 +44,9 @@ type ScheduleAtOptions struct {
 	// requires a Key. It can change neither FollowUser nor whether the handler makes the payload. If no event has
 	// the key, Move has no effect, and the event is stored. The default is false: such an event is not changed.
 	Move bool
-	// Lane is the lane of the event (see [Lane]), which is in that of its type: "TYPE/name". It stays when the
-	// event moves. It cannot be combined with a handler that is a [LaneNamer]. Empty means the lane that the handler names, or else that of the type.
+	// Lane is the lane of the event (see [Lane]), which is in that of its type: "TYPE/name". It stays when the event
+	// moves. It cannot be combined with a handler that is a [LaneNamer]. Empty means the lane that the handler names,
+	// or else that of the type.
 	Lane string
 }
 

@@ -311,8 +311,8 @@ func forCount(ctx context.Context) (context.Context, context.CancelFunc) {
 
 func isCut(ctx, bounded context.Context) bool { return ctx.Err() == nil && bounded.Err() != nil }
 
-// judge compares counts with the limits. If the count was cut, all releases wait: a host whose passes are too short would count
-// again in each of them, and never follow any.
+// judge compares counts with the limits. If the count was cut, all releases wait: a host whose passes are too short
+// would count again in each of them, and never follow any.
 func (q *screening) judge(releases map[releaseKey]string, zones []ZoneReport, calendars []CalendarReport, cut bool) {
 	all, largest := 0, time.Duration(0)
 	found := make(map[releaseKey]Quarantine)

@@ -140,7 +140,8 @@ func tally[K comparable](counts map[K]int, key K, n int) {
 	}
 }
 
-// after returns up to most events that match, in order of creation: those after an event, or those before it if newest come first.
+// after returns up to most events that match, in order of creation: those after an event, or those before it if newest
+// come first.
 func (s *state) after(id uuid.UUID, newest bool, most int, match func(almanac.Event) bool) (events []almanac.Event) {
 	i, found := slices.BinarySearchFunc(s.order, id, compareIDs)
 	step := 1
@@ -180,8 +181,8 @@ func (s *state) removeHidden() {
 	}
 }
 
-// claimable returns the events that a claim may take, in the order in which they became available: those of lanes with limits
-// or names, and the free ones. Of a lane, it returns no more of them than have room, and at least one.
+// claimable returns the events that a claim may take, in the order in which they became available: those of lanes with
+// limits or names, and the free ones. Of a lane, it returns no more of them than have room, and at least one.
 func (s *state) claimable(request almanac.ClaimRequest, now time.Time) (waiting, free []almanac.Event) {
 	ahead := now.Add(max(request.Ahead, 0))
 	for in, places := range s.queues {

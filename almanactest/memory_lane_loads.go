@@ -11,7 +11,8 @@ import (
 	"github.com/almanac-go/almanac/ops"
 )
 
-// LaneLoads returns the lanes that have limits or a weight, are paused, or whose receiver fails, with what waits for them.
+// LaneLoads returns the lanes that have limits or a weight, are paused, or whose receiver fails, with what waits for
+// them.
 func (r *Repository) LaneLoads(ctx context.Context) (loads []ops.LaneLoad, err error) {
 	err = r.read(ctx, func(now time.Time) error {
 		names := slices.Collect(maps.Keys(r.limits))

@@ -131,7 +131,8 @@ func (l lane) lastHour(now time.Time) (slot int64, hour [12]int) {
 	return slot, hour
 }
 
-// readyAt returns when the lanes of an event have room for a tenth of a second, or half of their bursts, or may have a place.
+// readyAt returns when the lanes of an event have room for a tenth of a second, or half of their bursts, or may have a
+// place.
 func (s *state) readyAt(e almanac.Event, now time.Time) time.Time {
 	ready := now
 	later := func(at time.Time) {
@@ -164,8 +165,9 @@ func (s *state) readyAt(e almanac.Event, now time.Time) time.Time {
 	return ready
 }
 
-// inTurn returns those of the free events, which are in the order in which they became available, that a claim takes: of each type
-// as many, if there are. It also returns what the next claim need not search, which ends with the type that is behind the others.
+// inTurn returns those of the free events, which are in the order in which they became available, that a claim takes:
+// of each type as many, if there are. It also returns what the next claim need not search, which ends with the type
+// that is behind the others.
 func (s *state) inTurn(free []almanac.Event, limit int) (taken []almanac.Event, reached time.Time) {
 	nth, types := make(map[uuid.UUID]int), make(map[string][]almanac.Event)
 	for _, e := range free {
@@ -226,10 +228,10 @@ func (s *state) clockSetBack(now time.Time, longest time.Duration) {
 	}
 }
 
-// admitted returns those of the events that their lanes have room for, and takes the tokens. The events are of
-// lanes with limits or names, in the order in which they became available. The room of a lane is shared among
-// the lanes in it: the next event is that of the lane with the least pass, which is how much it has had. A new lane begins
-// with the pass whose turn it is.
+// admitted returns those of the events that their lanes have room for, and takes the tokens. The events are of lanes
+// with limits or names, in the order in which they became available. The room of a lane is shared among the lanes in
+// it: the next event is that of the lane with the least pass, which is how much it has had. A new lane begins with the
+// pass whose turn it is.
 func (s *state) admitted(events []almanac.Event, limit int, now time.Time) []almanac.Event {
 	turns := s.turns(events)
 	room, taken := make(map[string]int), make(map[string][]almanac.Event)

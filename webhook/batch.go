@@ -41,8 +41,8 @@ var _ almanac.BatchDeliverer = (*Deliverer)(nil)
 
 // DeliverBatch posts the events as a JSON array of CloudEvents (batched content mode), for [almanac.Batched]. The
 // deliverer must have [WithCloudEvents]. A request with several events has at most 256 KiB. A larger batch takes
-// several requests, one after the other, within one timeout. The webhook-id is the request's own, and there is no X-Idempotency-Key: the id of
-// each CloudEvent is the key of its event. The signature is that of the whole body.
+// several requests, one after the other, within one timeout. The webhook-id is the request's own, and there is no
+// X-Idempotency-Key: the id of each CloudEvent is the key of its event. The signature is that of the whole body.
 //
 // An answer with 2xx accepts the events, but for those that it names:
 //

@@ -61,11 +61,10 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	}, nil
 }
 
-// Deliver posts the event. A nil error means that the receiver answered 2xx. An error that
-// matches [almanac.ErrPermanent] is final, such as that of a body of more than 1 MiB. After
-// any other error another attempt may succeed. Any other status is a [*StatusError]. A delivery that [WithConcurrency] did not
-// let start returns [ErrBusy]. The text of an error contains neither the URL's path and
-// query, nor a header, nor anything from the response.
+// Deliver posts the event. A nil error means that the receiver answered 2xx. An error that matches
+// [almanac.ErrPermanent] is final, such as that of a body of more than 1 MiB. After any other error another attempt may
+// succeed. Any other status is a [*StatusError]. A delivery that [WithConcurrency] did not let start returns [ErrBusy].
+// The text of an error contains neither the URL's path and query, nor a header, nor anything from the response.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
 	ctx, cancel := context.WithTimeout(traced(ctx), d.timeout)
 	defer cancel()

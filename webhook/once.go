@@ -95,10 +95,10 @@ type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
 // must be longer than the time for which the sender retries: a delivery whose key was
 // forgotten runs again. Each accepted delivery deletes up to ten older keys.
 //
-// The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the transaction
-// fails; it logs that failure to [slog.Default]. For a batch (see [Deliverer.DeliverBatch]), next runs for each new key, with the
-// CloudEvent as the body, and the answer names those that failed; the others stay. In none of these cases has next taken effect, with
-// one exception. If the answer to a commit was lost, next may have taken effect, and the sender's
+// The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the transaction fails; it logs that
+// failure to [slog.Default]. For a batch (see [Deliverer.DeliverBatch]), next runs for each new key, with the
+// CloudEvent as the body, and the answer names those that failed; the others stay. In none of these cases has next
+// taken effect, with one exception. If the answer to a commit was lost, next may have taken effect, and the sender's
 // next attempt finds out. The handler is safe for concurrent use if db is.
 //
 // Once returns an error that names each wrong argument: a nil verifier, db or next, or a ttl that

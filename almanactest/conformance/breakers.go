@@ -139,7 +139,8 @@ func (k *kit) allowed(lane string, options ...almanactest.EventOption) {
 	k.soon(4)
 }
 
-// paused reports to the breaker of a lane that it pauses the lane, with and without a pause that has ended, and resumes the lane.
+// paused reports to the breaker of a lane that it pauses the lane, with and without a pause that has ended, and resumes
+// the lane.
 func (k *kit) paused(lane string, options ...almanactest.EventOption) {
 	for range 2 {
 		k.newEvent(options...)

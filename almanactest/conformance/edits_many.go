@@ -105,8 +105,8 @@ func renamed(r almanac.Roster, name string) almanac.Edit {
 	return almanac.Edit{User: &u}
 }
 
-// editsAlike stores pairs of equal users, draws an edit for each pair, edits the first ones of all pairs by EditUsers and the
-// others by EditUser, and compares the results and what is stored.
+// editsAlike stores pairs of equal users, draws an edit for each pair, edits the first ones of all pairs by EditUsers
+// and the others by EditUser, and compares the results and what is stored.
 func (k *kit) editsAlike(random *rand.Rand, n int) {
 	k.Helper()
 	var many, single []uuid.UUID

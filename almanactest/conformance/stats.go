@@ -319,7 +319,8 @@ func (k *kit) countsAgree() {
 	k.same("retries", counted, retried)
 }
 
-// countsOf compares the counts of a zone, and removes them from what is wanted. In a zone without events and counts it asks for no type.
+// countsOf compares the counts of a zone, and removes them from what is wanted. In a zone without events and counts it
+// asks for no type.
 func (k *kit) countsOf(zone string, used bool, types map[string]bool, want map[quarterOf]int64) {
 	k.Helper()
 	all := ops.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}

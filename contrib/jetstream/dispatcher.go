@@ -75,7 +75,8 @@ type outlet struct {
 	limited limited
 }
 
-// limited has the lease tokens of the claimed events that lanes with limits have admitted, until they are published or have an outcome.
+// limited has the lease tokens of the claimed events that lanes with limits have admitted, until they are published or
+// have an outcome.
 type limited struct {
 	mu     sync.Mutex
 	tokens map[uuid.UUID]bool

@@ -148,7 +148,8 @@ func (i *inlet) unlessPaused(next almanac.Deliverer) almanac.Deliverer {
 	})
 }
 
-// paused reports whether one of the lanes is paused. If the database does not answer within a second, the last answer is used.
+// paused reports whether one of the lanes is paused. If the database does not answer within a second, the last answer
+// is used.
 func (i *inlet) paused(ctx context.Context, lanes ...string) bool {
 	i.pauses.mu.Lock()
 	defer i.pauses.mu.Unlock()

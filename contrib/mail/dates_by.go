@@ -82,8 +82,8 @@ func (m *messages) dateBy(name string, value any) (string, error) {
 	return strings.NewReplacer("D", form.number(day.Day), "初", chineseDay(day.Day), "M", month, "Y", form.number(day.Year)).Replace(pattern), err
 }
 
-// month returns the name of the month in which a day is, or its number in the year. If f has no name for it, the result is
-// the calendar's own name.
+// month returns the name of the month in which a day is, or its number in the year. If f has no name for it, the result
+// is the calendar's own name.
 func (f monthForm) month(system calendar.System, day calendar.SystemDate) (string, error) {
 	months, err := system.Months(day.Year)
 	if err != nil {

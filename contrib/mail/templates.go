@@ -71,9 +71,10 @@ type page struct {
 //	{{weekday .Event.Wall}}           the weekday of a date: Mittwoch, Wednesday
 //	{{dateBy .Event.KeyUnit.System .Event.Wall}} a date by another calendar: 8. Adar I 5787 in de
 //
-// The function dateBy takes the name of a calendar that the program has registered (see
-// [calendar.RegisterSystems]). For "" and any other name it writes the Gregorian date. The last three
-// take a [calendar.Date], a [calendar.WallTime] or a text YYYY-MM-DD. In a locale whose dates are not known, date and dateBy write YYYY-MM-DD, and weekday is an error.
+// The function dateBy takes the name of a calendar that the program has registered (see [calendar.RegisterSystems]).
+// For "" and any other name it writes the Gregorian date. The last three take a [calendar.Date], a [calendar.WallTime]
+// or a text YYYY-MM-DD. In a locale whose dates are not known, date and dateBy write YYYY-MM-DD, and weekday is an
+// error.
 //
 // Users without a locale, or with one that nothing suits, get the templates of the locale fallback. It
 // must have every event type. The error joins everything that is wrong, always in the same order: a

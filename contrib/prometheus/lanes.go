@@ -55,8 +55,8 @@ func (b *Backlog) lanes(describe func(name, help string, labels ...string) *prom
 	}}
 }
 
-// busiest returns the lanes that have metrics. Those are left out for which least waits, except lanes that are in no other one, that
-// are paused, or whose receiver fails.
+// busiest returns the lanes that have metrics. Those are left out for which least waits, except lanes that are in no
+// other one, that are paused, or whose receiver fails.
 func busiest(loads []ops.LaneLoad) []ops.LaneLoad {
 	if len(loads) <= mostLanes {
 		return loads
