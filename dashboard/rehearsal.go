@@ -75,7 +75,7 @@ const rehearsalBarWidth = 8
 // rehearsalDays are the numbers of days that the page offers.
 var rehearsalDays = []int{30, 90}
 
-// rehearsalPage shows how many events the first users will have. Whoever may look may ask, because nothing changes.
+// rehearsalPage shows how many events the first users will have. Each viewer may ask, because nothing changes.
 func (d *dashboard) rehearsalPage(r *request) (answer, error) {
 	data := rehearsalData{Choice: rehearsalDays}
 	if text := r.URL.Query().Get("days"); text != "" {

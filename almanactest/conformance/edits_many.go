@@ -15,7 +15,7 @@ import (
 )
 
 var editUsersCases = cases{
-	"EditUsers/edits nobody": func(k *kit) {
+	"EditUsers/edits no user if there is none": func(k *kit) {
 		edits, errs := k.r.EditUsers(k.Context(), nil, nil)
 		k.same("results", len(edits)+len(errs), 0)
 	},
