@@ -28,6 +28,8 @@ type Cluster struct {
 	server *pgserver.Server
 	proxy  *toxiproxy.Proxy
 	clock  *timepiece // nil for the machine's
+	// either returns the addresses of a cluster of several servers, for connections to the one that accepts writes; nil for one server.
+	either func(database string) string
 }
 
 // NewCluster starts a server in a temporary directory, with further settings.
@@ -75,6 +77,9 @@ func (c *Cluster) upstream() string {
 // Direct is the server's address, past the proxy. It changes with a restart. What is
 // written there is as durable as the server can make it, whatever its default.
 func (c *Cluster) Direct(database string) string {
+	if c.either != nil {
+		return c.either(database)
+	}
 	return c.through(c.upstream(), database) + "&options=-c%20synchronous_commit%3Don"
 }
 
@@ -85,7 +90,12 @@ func (c *Cluster) Log() (string, error) {
 }
 
 // URL is the proxy's address.
-func (c *Cluster) URL(database string) string { return c.through(c.proxy.Listen, database) }
+func (c *Cluster) URL(database string) string {
+	if c.either != nil {
+		return c.either(database)
+	}
+	return c.through(c.proxy.Listen, database)
+}
 
 func (c *Cluster) through(host, database string) string {
 	u, err := url.Parse(c.server.URL())
