@@ -18,24 +18,37 @@ import (
 const oldestServer = 130000
 
 func (p *patient) server(ctx context.Context) ([]finding, error) {
-	var number int
-	var version string
-	var standby, autovacuum bool
-	if err := p.conn.QueryRow(ctx, statement("server", p.tables.Schema)).Scan(&number, &version, &standby, &autovacuum); err != nil {
+	var s serverFacts
+	row := p.conn.QueryRow(ctx, statement("server", p.tables.Schema))
+	if err := row.Scan(&s.number, &s.version, &s.isStandby, &s.autovacuum, &s.standbys, &s.waits); err != nil {
 		return nil, err
 	}
-	return serverFindings(number, version, standby, autovacuum), nil
+	return s.findings(), nil
 }
 
-func serverFindings(number int, version string, standby, autovacuum bool) []finding {
-	findings := []finding{{Severity: fine, Text: "PostgreSQL " + version}}
-	if number < oldestServer {
-		findings[0] = finding{Severity: broken, Text: fmt.Sprintf("PostgreSQL %s is older than 13", version), Advice: "upgrade the server"}
+// serverFacts are what a server says of itself.
+type serverFacts struct {
+	number     int
+	version    string
+	isStandby  bool
+	autovacuum bool
+	standbys   int  // that read from it
+	waits      bool // whether a commit waits for a standby
+}
+
+func (s serverFacts) findings() []finding {
+	findings := []finding{{Severity: fine, Text: "PostgreSQL " + s.version}}
+	if s.number < oldestServer {
+		findings[0] = finding{Severity: broken, Text: fmt.Sprintf("PostgreSQL %s is older than 13", s.version), Advice: "upgrade the server"}
 	}
-	if standby {
+	if s.isStandby {
 		findings = append(findings, finding{Severity: warns, Text: "it is a standby, which takes no writes", Advice: "give programs the address of the primary, or target_session_attrs=read-write"})
 	}
-	if !autovacuum {
+	if s.standbys > 0 && !s.waits {
+		findings = append(findings, finding{Severity: notice, Text: "no commit waits for a standby: a failover loses the last commits, and what they had completed is done again",
+			Advice: "set synchronous_standby_names, or the synchronous_mode of Patroni, if that may not be; synchronous_commit has to be on"})
+	}
+	if !s.autovacuum {
 		findings = append(findings, finding{Severity: warns, Text: "autovacuum is off: the queue and the series grow with every event", Advice: "switch it on"})
 	}
 	return findings

@@ -463,12 +463,18 @@ func TestLeasesThatNobodyReleases(t *testing.T) {
 
 func TestFindingsOfOtherServers(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, broken, serverFindings(120005, "12.5", false, true)[0].Severity)
-	require.Equal(t, fine, serverFindings(oldestServer, "13.0", false, true)[0].Severity)
-	for _, findings := range [][]finding{serverFindings(150000, "15.0", true, true), serverFindings(150000, "15.0", false, false)} {
-		require.Len(t, findings, 2)
-		require.Equal(t, warns, findings[1].Severity)
+	require.Equal(t, broken, serverFacts{number: 120005, autovacuum: true}.findings()[0].Severity)
+	require.Equal(t, fine, serverFacts{number: oldestServer, autovacuum: true}.findings()[0].Severity)
+	for severity, servers := range map[severity][]serverFacts{
+		warns:  {{number: 150000, isStandby: true, autovacuum: true}, {number: 150000}},
+		notice: {{number: 150000, autovacuum: true, standbys: 1}},
+	} {
+		for _, s := range servers {
+			require.Len(t, s.findings(), 2)
+			require.Equal(t, severity, s.findings()[1].Severity)
+		}
 	}
+	require.Len(t, serverFacts{number: 150000, autovacuum: true, standbys: 1, waits: true}.findings(), 1)
 	require.Equal(t, "replication slot one has kept vacuum from removing dead rows for 2000000 transactions", vacuumFinding("replication slot", "one", nil, 2_000_000).Text)
 
 	require.Equal(t, fine, connectionFindings(usage{"the server", 80, 100}, usage{"this role", 5, -1})[0].Severity)
