@@ -15,14 +15,24 @@ import (
 )
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
-	c = c.by(ctx)
-	return s.edit(ctx, id, c, func(r Roster) (User, error) {
+	results, errs := s.UpdateUsers(ctx, []uuid.UUID{id}, []ProfileChange{c})
+	return results[0], errs[0]
+}
+
+func (s *scheduler) UpdateUsers(ctx context.Context, ids []uuid.UUID, changes []ProfileChange) ([]UpdateUserResult, []error) {
+	if len(ids) != len(changes) {
+		err := &ValidationError{[]FieldError{{Field: "changes", Problem: "has not one change for each id"}}}
+		return make([]UpdateUserResult, len(ids)), slices.Repeat([]error{err}, len(ids))
+	}
+	return s.editEach(ctx, ids, func(i int, r Roster) (User, ProfileChange, error) {
+		c := changes[i].by(ctx)
 		if needed := c.needed(r.User); !needed.isEmpty() {
-			return r.User.edit(needed, r.Now, s.profileRules(ctx))
+			u, err := r.User.edit(needed, r.Now, s.profileRules(ctx))
+			return u, c, err
 		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
-			return r.User, err
+			return r.User, c, err
 		}
-		return r.User, errNothingToDo
+		return r.User, c, errNothingToDo
 	})
 }
 

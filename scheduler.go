@@ -100,6 +100,10 @@ type Planner interface {
 	// if the user has another version than [ProfileChange].Version.
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error)
 
+	// UpdateUsers changes users as UpdateUser does, up to 1,000 in one transaction. changes has an element for
+	// each id. Each user is changed or has an error. If an id comes twice, its changes are made in their order.
+	UpdateUsers(ctx context.Context, ids []uuid.UUID, changes []ProfileChange) ([]UpdateUserResult, []error)
+
 	// DeleteUser deletes a user together with the user's events. [DeleteOptions] says how
 	// deliveries in flight are treated. The error is a [*NotFoundError] if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)

@@ -333,6 +333,47 @@ func TestPutUsersDoesWhatSingleCallsDo(t *testing.T) {
 	}
 }
 
+// Changes of many users have the results, errors and notices of single changes, also if a user comes twice.
+func TestUpdateUsersDoesWhatSingleCallsDo(t *testing.T) {
+	t.Parallel()
+	for where, pair := range twoOfEach {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			repositories := pair(t)
+			many, single := newSide(t, repositories[0], almanac.Birthday{}), newSide(t, repositories[1], almanac.Birthday{})
+			var ids []uuid.UUID
+			for i := range 20 {
+				id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i))
+				for _, s := range []*side{many, single} {
+					_, err := s.CreateUser(t.Context(), almanac.Profile{ID: id, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-03-15", Timezone: "UTC"})
+					require.NoError(t, err)
+				}
+				ids = append(ids, id)
+			}
+			ids = append(ids, uuid.New(), ids[0], ids[0]) // unknown, and twice
+			zones := []string{"Asia/Tokyo", "nowhere", "UTC"}
+			changes := make([]almanac.ProfileChange, len(ids))
+			for i := range changes {
+				changes[i] = almanac.ProfileChange{Timezone: &zones[i%3], Merge: fmt.Appendf(nil, `{"n": %d}`, i), Version: i % 4}
+			}
+			changes[len(ids)-1] = almanac.ProfileChange{OptOut: []almanac.OptOut{{Type: "BIRTHDAY"}}}
+
+			results, errs := many.UpdateUsers(t.Context(), ids, changes)
+
+			for i, id := range ids {
+				want, err := single.UpdateUser(t.Context(), id, changes[i])
+				require.Equal(t, kindOf(err), kindOf(errs[i]), i)
+				require.Equal(t, []int{want.User.Version, len(want.Added), len(want.Moved), len(want.Removed)},
+					[]int{results[i].User.Version, len(results[i].Added), len(results[i].Moved), len(results[i].Removed)}, i)
+			}
+			require.Equal(t, single.taken(), many.taken())
+			require.Equal(t, outlines(t, repositories[1]), outlines(t, repositories[0]))
+			_, errs = many.UpdateUsers(t.Context(), ids[:2], changes[:1])
+			require.ErrorIs(t, errs[1], almanac.ErrInvalid)
+		})
+	}
+}
+
 // putOne creates or changes a user by single calls.
 func putOne(t *testing.T, s *side, done *ops.PutUsersResult, i int, p almanac.Profile) {
 	t.Helper()
