@@ -126,7 +126,7 @@ func stateRefused(what ops.Operation, is almanac.Status) string {
 }
 
 const (
-	// maxOperate is how many events one request changes at most. Each is a transaction.
+	// maxOperate is how many events one request changes at most.
 	maxOperate = 10_000
 	// operateLimit is how long one request changes events. It leaves time for the answer.
 	operateLimit = requestLimit - 2*time.Second

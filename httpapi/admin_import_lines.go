@@ -19,14 +19,15 @@ type importLine struct {
 	number     int
 	size       int       // in bytes
 	id         uuid.UUID // zero if the line has none
-	holder     uuid.UUID // the user who has the external id of a line without an id, if known
 	change     almanac.ProfileChange
+	needed     almanac.ProfileChange // what is sent to the planner
 	profile    almanac.Profile
-	incomplete bool // the line does not make a user
+	user       *almanac.User // stored; nil if there is none
+	holder     *almanac.User // who has the external id; nil if no user has it
+	incomplete bool          // the line does not make a user
 	bad        complaints
 	outcome    lineOutcome
 	refusal    refusedLine
-	now        time.Time // the repository's time for this line
 }
 
 type lineOutcome int
@@ -80,17 +81,25 @@ func (l *importLine) names() (names []string) {
 	if l.id != uuid.Nil {
 		names = append(names, l.id.String())
 	}
-	if x := l.change.ExternalID; x != nil && *x != "" {
-		names = append(names, "externalId "+*x)
+	if x := l.externalID(); x != "" {
+		names = append(names, "externalId "+x)
 	}
 	return names
 }
 
+// externalID returns the external id of a line, or "".
+func (l *importLine) externalID() string {
+	if l.change.ExternalID == nil {
+		return ""
+	}
+	return *l.change.ExternalID
+}
+
 // complain returns a problem with the complaints of a line, and those of the domain. A line that may be an
 // edit gets none about missing fields.
-func (l *importLine) complain(bad *complaints, rules []almanac.Option, edit bool) *problem {
+func (l *importLine) complain(bad *complaints, now time.Time, rules []almanac.Option, edit bool) *problem {
 	if !edit && !bad.of[wholeLine] {
-		_, err := almanac.NewUser(l.profile, l.now, rules...)
+		_, err := almanac.NewUser(l.profile, now, rules...)
 		for _, f := range []struct {
 			name  string
 			given *string

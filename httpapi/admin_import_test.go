@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,6 +175,67 @@ func TestAnImportCanEdit(t *testing.T) {
 	require.Equal(t, is["version"], again["version"], "what does not differ is not written")
 }
 
+// A user has other names in other lines, and gives an external id to another user.
+func TestLinesOfOneUserUnderOtherNamesAreDoneInTheirOrder(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t, newRepository())
+	grace, _ := o.hire("grace")
+	id := `"id":"` + grace.ID.String() + `"`
+	lines := []string{
+		`{` + id + `,"locale":"en"}`,
+		`{"externalId":"grace","locale":"de"}`,
+		`{` + id + `,"locale":"fr"}`,
+		`{` + id + `,"externalId":"hopper"}`,
+		strings.Replace(member(1, ""), "m1", "grace", 1),
+		`{"externalId":"hopper","locale":"es"}`,
+	}
+
+	a := o.ok("POST", "/imports?existing=edit", strings.Join(lines, "\n"))
+
+	require.Equal(t, [6]int{6, 1, 5, 0, 0, 7}, counts(a), refusals(a))
+	stored, err := o.repository.User(t.Context(), grace.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{"es", "hopper", 6}, []any{stored.Locale, stored.ExternalID, stored.Version})
+	require.Equal(t, "Ada", o.ok("GET", "/users?externalId=grace", "")["users"].([]any)[0].(map[string]any)["firstName"])
+}
+
+func TestADryRunOfAnImportCountsAndStoresNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // so that no time passes
+		o := openOffice(t, newRepository())
+		grace, _ := o.hire("grace")
+		o.hire("ada")
+		lines := strings.Join([]string{
+			member(1, ""), member(2, ""),
+			`{"externalId":"grace","locale":"de"}`,
+			`{"externalId":"ada","lastName":"Hopper"}`,
+			member(3, `,"locale":"??"`),
+			`{"id":"` + grace.ID.String() + `","externalId":"ada"}`,
+			strings.Replace(member(4, ""), `"externalId":"m4"`, `"id":"`+stranger+`","externalId":"grace"`, 1),
+			`{"externalId":"new","locale":"de"}`,
+		}, "\n")
+		stored := o.events()
+
+		dry := o.ok("POST", "/imports?existing=edit&dryRun=true", lines)
+
+		require.Equal(t, true, dry["dryRun"])
+		require.Equal(t, [6]int{8, 2, 1, 1, 4, 9}, counts(dry))
+		require.Equal(t, stored, o.events())
+		is, err := o.repository.User(t.Context(), grace.ID)
+		require.NoError(t, err)
+		require.Equal(t, grace, is)
+		real := o.ok("POST", "/imports?existing=edit&dryRun=false", lines)
+		require.Equal(t, false, real["dryRun"])
+		require.Equal(t, counts(dry), counts(real))
+		require.Equal(t, dry["refused"], real["refused"])
+
+		dry = o.ok("POST", "/imports?dryRun=true", lines)
+		real = o.ok("POST", "/imports", lines)
+		require.Equal(t, counts(dry), counts(real))
+		require.Equal(t, dry["refused"], real["refused"])
+	})
+}
+
 func TestTwoLinesOfOneUserAreDoneInTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // so that no time passes
@@ -223,14 +285,17 @@ func TestAnImportHoldsTheRulesOfTheHost(t *testing.T) {
 	}
 	require.Equal(t, 1.0, lenient.ok("POST", "/imports?existing=edit", `{"externalId":"1","locale":"de-AT","timezone":"Europe/Vienna"}`)["edited"], "the zone is declared")
 	require.Equal(t, []string{"1 409 timezone differs from that of the user"}, refusals(lenient.ok("POST", "/imports", `{"externalId":"1","locale":"de-AT"}`)))
+	for _, want := range []string{"edited", "unchanged"} {
+		require.Equal(t, 1.0, lenient.ok("POST", "/imports?existing=edit", `{"externalId":"1","timezone":""}`)[want], "the zone is no longer declared")
+	}
 }
 
 func TestAnImportRefusesOtherParameters(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
 	require.Equal(t, map[string]string{
-		"existing": "is not one of refuse, edit", "line": "is not a whole number between 1 and 2000000000", "x": "is not a known parameter",
-	}, o.complaints(o.send("POST", "/imports?existing=replace&line=0&x=1", member(1, ""))))
+		"existing": "is not one of refuse, edit", "dryRun": "is not one of true, false", "line": "is not a whole number between 1 and 2000000000", "x": "is not a known parameter",
+	}, o.complaints(o.send("POST", "/imports?existing=replace&line=0&x=1&dryRun=1", member(1, ""))))
 	require.Equal(t, [6]int{0, 0, 0, 0, 0, 4}, counts(o.ok("POST", "/imports?line=4", "")))
 	o.nothing()
 }
@@ -311,33 +376,90 @@ func TestAnImportEndsInTime(t *testing.T) {
 	})
 }
 
-// slow is a repository whose edits take a second each.
-type slow struct{ almanac.Repository }
+// slow is a repository whose edits take three seconds, and those of one user for ever.
+type slow struct {
+	almanac.Repository
+	stuck uuid.UUID
+}
 
 func (s slow) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
-	time.Sleep(time.Second)
+	if id == s.stuck {
+		<-ctx.Done()
+		return almanac.Edit{}, ctx.Err()
+	}
 	return s.Repository.EditUser(ctx, id, edit)
+}
+
+func (s slow) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+	if slices.Contains(ids, s.stuck) {
+		<-ctx.Done()
+		return make([]almanac.Edit, len(ids)), slices.Repeat([]error{ctx.Err()}, len(ids))
+	}
+	time.Sleep(3 * time.Second)
+	return s.Repository.EditUsers(ctx, ids, edit)
 }
 
 func TestAnImportGoesOnWhereItsTimeWasOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, slow{newRepository()})
+		const n = 2200
+		o := openOffice(t, slow{Repository: newRepository()})
 		var users, edits []string
-		for n := range 50 {
-			users = append(users, member(n, ""))
-			edits = append(edits, member(n, `,"locale":"de"`))
+		for k := range n {
+			users = append(users, member(k, ""))
+			edits = append(edits, member(k, `,"locale":"de"`))
 		}
 		o.ok("POST", "/imports", strings.Join(users, "\n"))
 		edited, next := 0, 1
-		for calls := 0; next <= len(edits); calls++ {
-			require.Less(t, calls, 3)
+		for calls := 0; next <= n; calls++ {
+			require.Less(t, calls, 2)
 			a := o.ok("POST", fmt.Sprintf("/imports?existing=edit&line=%d", next), strings.Join(edits[next-1:], "\n"))
+			require.Zero(t, a["unchanged"], "a line that was edited is before the next line")
 			edited += int(a["edited"].(float64))
 			next = int(a["nextLine"].(float64))
-			require.Equal(t, next > len(edits), a["stopped"] == nil)
+			require.Equal(t, next > n, a["stopped"] == nil)
 		}
-		require.Equal(t, 50, edited)
+		require.Equal(t, n, edited)
+	})
+}
+
+// panics is a repository that panics when it edits users.
+type panics struct{ almanac.Repository }
+
+func (panics) EditUsers(context.Context, []uuid.UUID, func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+	panic("a bug")
+}
+
+func TestAPanicEndsTheRequestOfAnImportAlone(t *testing.T) {
+	t.Parallel()
+	r := newRepository()
+	o := openOffice(t, r)
+	o.ok("POST", "/imports", member(1, "")+"\n"+member(2, ""))
+	o = openOffice(t, panics{r})
+	o.problem(o.send("POST", "/imports?existing=edit", member(1, `,"locale":"de"`)+"\n"+member(2, `,"locale":"de"`)), http.StatusInternalServerError)
+	require.Equal(t, 2.0, o.ok("POST", "/imports", member(1, "")+"\n"+member(2, ""))["unchanged"])
+}
+
+// One user whose edit does not end is refused, and the others are edited in the same request.
+func TestAnImportPassesOverAUserWhoIsLocked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRepository()
+		o := openOffice(t, r)
+		grace, _ := o.hire("grace")
+		o = openOffice(t, slow{r, grace.ID})
+		lines := []string{`{"externalId":"grace","locale":"de"}`}
+		for n := range 300 {
+			o.ok("POST", "/imports", member(n, ""))
+			lines = append(lines, member(n, `,"locale":"de"`))
+		}
+		begun := time.Now()
+
+		a := o.ok("POST", "/imports?existing=edit", strings.Join(lines, "\n"))
+
+		require.Less(t, time.Since(begun), 8*time.Second)
+		require.Equal(t, [6]int{301, 0, 300, 0, 1, 302}, counts(a))
+		require.Equal(t, []string{"1 409 the user is locked by another transaction, or takes a handler too long, at this moment; try again"}, refusals(a))
 	})
 }
 
@@ -358,7 +480,7 @@ func TestAnImportStopsWhenTheRepositoryFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // so that no time passes
 		r := &outage{Repository: newRepository()}
-		r.left.Store(4)
+		r.left.Store(8)
 		o := openOffice(t, r)
 		var body strings.Builder
 		for n := range 4500 {
@@ -368,9 +490,9 @@ func TestAnImportStopsWhenTheRepositoryFails(t *testing.T) {
 		a := o.ok("POST", "/imports", body.String())
 
 		require.Equal(t, "the request cannot be served at the moment; try again", a["stopped"])
-		require.Equal(t, 4001.0, a["nextLine"], "all of a round, or nothing of it")
-		require.GreaterOrEqual(t, a["created"], 4000.0)
-		require.EqualValues(t, a["created"], o.events())
+		require.Equal(t, 4001.0, a["nextLine"], "all of a page, or nothing of it")
+		require.Equal(t, 4000.0, a["created"])
+		require.Equal(t, 4000, o.events())
 		o.problem(o.send("POST", "/imports", member(20_000, "")), http.StatusServiceUnavailable)
 		r.left.Store(1000)
 		rest := o.ok("POST", "/imports", body.String())

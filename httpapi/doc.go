@@ -133,7 +133,8 @@
 //	GET    /users                 ?name= email= externalId= zoneSource= limit= cursor= → 200 {users, nextCursor}
 //	GET    /users/{id}            → 200 {user}
 //	GET    /users/{id}/events     ?status= type= zone= from= until= reason= order= limit= cursor= → 200 {events, nextCursor}
-//	POST   /users/{id}/events     {type, at, timezone, followUser, key, payload, gap, fold, move}, all but type and at optional → 201 {event, existed, moved}
+//	POST   /users/{id}/events     {type, at, timezone, followUser, key, payload, gap, fold, move}, all but type and at optional
+//	                              → 201 {event, existed, moved}
 //	POST   /users/{id}/reschedule → 200 {user, reschedule}
 //	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete, leftOut}
 //	GET    /users/{id}/why        ?type= day= → 200 {userId, eventType, day, timezone, at, answers, more, next}
@@ -144,12 +145,17 @@
 //	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
-//	POST   /types/{type}/backfill {cursor, rate}, each optional → 200 {users, events, refused, nextCursor, stopped}
-//	POST   /imports               a user on each line; ?existing= line= → 200 {lines, created, edited, unchanged, refused, refusedLines, stopped, nextLine}
-//	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
-//	POST   /roll-outs             {type, dryRun, passed, rate, cursor} → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
+//	POST   /types/{type}/backfill {cursor, rate}, each optional
+//	                              → 200 {users, events, refused, nextCursor, stopped}
+//	POST   /imports               ?existing= line= dryRun=, and a user on each line of the body
+//	                              → 200 {dryRun, lines, created, edited, unchanged, refused, refusedLines, stopped, nextLine}
+//	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force}
+//	                              → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
+//	POST   /roll-outs             {type, dryRun, passed, rate, cursor}
+//	                              → 200 {type, dryRun, counts, moves, examples, refused, refusedUsers, stopped, nextCursor}
 //	GET    /broadcasts            ?limit= cursor= → 200 {broadcasts, nextCursor}
-//	POST   /broadcasts            {name, type, at, instant, passed, payload, audience, newcomers, dryRun} → 201 {dryRun, broadcast, existed, preview}
+//	POST   /broadcasts            {name, type, at, instant, passed, payload, audience, newcomers, dryRun}
+//	                              → 201 {dryRun, broadcast, existed, preview}
 //	GET    /broadcasts/{name}     → 200 {broadcast, progress}
 //	DELETE /broadcasts/{name}     → 204
 //	POST   /broadcasts/{name}/users    {ids, externalIds} → 200 {added, unknown, unknownExternalIds}
@@ -179,8 +185,11 @@
 // POST /users/{id}/events stores one event at a wall time, as [almanac.Planner].ScheduleAt does. The same
 // request again is answered 200, with existed true. So is a request with move true, which changes the
 // event that has the key. A request that names an event with other options is answered 409, and so is a
-// move of an event that was claimed. A backfill ends after eight seconds, as operations do. Send it again
-// with nextCursor as cursor, until nextCursor is null.
+// move of an event that was claimed.
+//
+// POST /types/{type}/backfill stores the events of a type that users lack, as [almanac.Planner].Backfill
+// does. The rate is users a second, 1 to 1,000,000; without one there is no limit. The request ends after
+// eight seconds. To go on, send nextCursor as cursor, until nextCursor is null.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a
@@ -213,18 +222,27 @@
 // refused with 409. Without the option, these routes are answered 404.
 //
 // POST /imports takes JSON lines (application/x-ndjson): on each line a user as in POST /user, with an id or
-// an externalId or both. It creates the users in large batches. A user who exists is known by the id, or
-// else by the externalId, and stays unchanged: if the line says the same, unchanged counts it, else the line
-// is refused with 409. With existing=edit a line is a merge patch of the user who exists, as in PATCH
-// /user/{id}, and creates the user otherwise. Only what differs is written. So an import can be repeated.
+// an externalId or both. The user of a line is known by the id, or else by the externalId.
 //
-// Each line has an outcome of its own. Refused lists the first 1,000 lines that were refused, as they would
-// have been answered alone; the field "line" means the line as a whole. A line may have 256 KiB. The body
-// may have any length and is read as a stream, but the request ends after eight seconds. Then stopped says
-// why. To go on, send the lines from nextLine on with the parameter line, which is the number of the first
-// line of a body. A few of them may be stored already; they count as unchanged. After a broken connection,
-// send the lines again. If two lines name a user in the same way, by id or by externalId, the later one is
-// applied last.
+//   - A new user is created.
+//   - A user who exists stays unchanged. If the line says the same, unchanged counts it. Otherwise the line
+//     is refused with 409.
+//   - With existing=edit, a line is a merge patch of a user who exists, as in PATCH /user/{id}. Only what
+//     differs is written.
+//   - With dryRun=true, nothing is stored. The answer counts what would be done. Each line is compared with
+//     what is stored now, so two lines of a new user count as two.
+//
+// Each line has one outcome, so created, edited, unchanged and refusedLines add up to the lines that are
+// not empty. Refused lists the first 1,000 lines that were refused, as they would have been answered
+// alone; the field "line" means the line as a whole. Lines of one user are applied in their order.
+//
+// A user who is locked, or whose handler does not return, delays an import by a few seconds at most. The
+// line is then refused with 409. If a handler or the repository panics, the request is answered 500.
+//
+// A line may have 256 KiB. The body may have any length and is read as a stream, but the request ends after
+// eight seconds. Then stopped says why. To go on, send the lines from nextLine on with the parameter line,
+// which is the number of the first line of a body. After an error of the database or a broken connection,
+// some of these lines may be stored already. They count as unchanged.
 //
 // Under [WithAuthorization], lists, imports, operations, roll-outs, broadcasts and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
