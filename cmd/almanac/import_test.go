@@ -33,6 +33,7 @@ func importUntil(t *testing.T, url, text string, lines int, more ...string) *sta
 type importReport struct {
 	Complete                bool
 	Rows, Created, Existing int
+	Changed, Unchanged      int
 }
 
 // crowdFile has so many users.
@@ -64,6 +65,42 @@ func TestAnImportThatWasKilledIsRunAgain(t *testing.T) {
 	require.True(t, report.Complete)
 	require.Equal(t, n, countUsers(t, url), "each of them once")
 	require.Equal(t, n, countEvents(t, url), "each with one event")
+}
+
+// The users exist, and an import that changes all of them is killed or interrupted at any moment. The
+// second one changes the rest. Each user has been changed once.
+func TestAnUpdateThatWasKilledIsRunAgain(t *testing.T) {
+	t.Parallel()
+	const n = 6000
+	url, text := pgtest.URL(t), crowdFile(n)
+	args := []string{"users", "import", "--update", "--id-from", "email", "--database-url", url, "--json"}
+	r := process(t, nil, append(args, fileOf(t, "people.csv", text))...)
+	require.Equal(t, exitOK, r.code, r.errs)
+	later := fileOf(t, "later.csv", strings.ReplaceAll(text, "Asia/Tokyo", "Europe/Paris"))
+	const moved = "SELECT count(*) FROM almanac.users WHERE timezone = 'Europe/Paris'"
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		was := ask(t, url, moved)
+		s := start(t, append(args, later)...)
+		require.Eventually(t, func() bool { return ask(t, url, moved) > was }, time.Minute, 5*time.Millisecond)
+		require.NoError(t, s.Process.Signal(signal))
+		_ = s.Wait()
+		if signal == syscall.SIGINT && s.ProcessState.ExitCode() == exitInterrupted {
+			var report importReport
+			require.NoError(t, json.Unmarshal(s.out.Bytes(), &report))
+			require.False(t, report.Complete)
+			require.Equal(t, ask(t, url, moved)-was, report.Changed)
+		}
+	}
+	left := n - ask(t, url, moved)
+
+	r = process(t, nil, append(args, later)...)
+
+	require.Equal(t, exitOK, r.code, r.errs)
+	var report importReport
+	require.NoError(t, json.Unmarshal([]byte(r.out), &report))
+	require.Equal(t, importReport{Complete: true, Rows: n, Changed: left, Unchanged: n - left}, report)
+	require.Equal(t, n, ask(t, url, "SELECT count(*) FROM almanac.users WHERE version = 2 AND timezone = 'Europe/Paris'"), "each was changed once")
+	require.Equal(t, n, ask(t, url, "SELECT count(*) FROM almanac.events WHERE target_timezone = 'Europe/Paris'"))
 }
 
 func TestAnImportThatIsInterruptedSaysHowFarItCame(t *testing.T) {

@@ -81,8 +81,8 @@ func validateSchema(name string) error {
 const statementLimit = time.Minute
 
 // open returns a store on a database that this release can work on, and what closes it.
-func (t *tables) open(ctx context.Context, env *environment, connections int32) (*postgres.Store, func(), error) {
-	pool, store, err := t.opened(ctx, env, connections)
+func (t *tables) open(ctx context.Context, env *environment, connections int32, options ...postgres.Option) (*postgres.Store, func(), error) {
+	pool, store, err := t.opened(ctx, env, connections, options...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,12 +103,13 @@ func (t *tables) use(ctx context.Context, env *environment, wrong error, do func
 }
 
 // opened is open for a command that also queries the pool itself. The caller closes the pool.
-func (t *tables) opened(ctx context.Context, env *environment, connections int32) (*pgxpool.Pool, *postgres.Store, error) {
+func (t *tables) opened(ctx context.Context, env *environment, connections int32, options ...postgres.Option) (*pgxpool.Pool, *postgres.Store, error) {
 	pool, err := t.Server.pool(ctx, env, connections)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := postgres.New(pool, postgres.WithSchema(t.Schema), postgres.WithTimeout(statementLimit))
+	options = append([]postgres.Option{postgres.WithSchema(t.Schema), postgres.WithTimeout(statementLimit)}, options...)
+	store, err := postgres.New(pool, options...)
 	if err == nil {
 		err = store.Verify(ctx)
 	}

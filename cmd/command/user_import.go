@@ -11,19 +11,21 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
-// importUsers stores the users of a file. A file has no opt-outs.
+// importUsers stores the users of a file, or changes them. A file has no opt-outs.
 type importUsers struct {
 	File      string `arg:"" help:"The file, or - for standard input."`
 	Format    string `help:"${format} (default: by the file's name)." placeholder:"FORMAT"`
 	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
 	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
 	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
+	Update    bool   `help:"Also change the users who exist: each cell that is not empty replaces what is stored. A row without an id is for the user with its externalId. Run it again after an interruption."`
 	leniency  `embed:""`
 	Unknown   string `help:"Read this date of birth as absent, such as 1900-01-01; with --optional-profile." name:"unknown-date" placeholder:"DATE"`
 	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
-	DryRun    bool   `help:"Check every row, and store nothing; needs no database."`
+	DryRun    bool   `help:"Check every row, count, and store nothing. Without --update it needs no database."`
 	JSON      bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
@@ -37,6 +39,7 @@ type importSettings struct {
 	most     int  // bad rows
 	optional bool // users need neither names nor a date of birth
 	zoneless bool // users need no zone
+	update   bool // users who exist are changed, so rows need not be whole
 	rules    []almanac.Option
 	registry almanac.Registry
 }
@@ -54,6 +57,7 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 			errFormat = errors.New("--format is required where the file's name does not end in .csv, .jsonl or .ndjson")
 		}
 	}
+	p.update = c.Update
 	p.who, errWho = c.identity()
 	p.rules = c.rules(env)
 	p.zoneless = !needsZone(env, p.rules)
@@ -61,12 +65,15 @@ func (c *importUsers) parse(env *environment) (importSettings, error) {
 		errUnknown = c.unknown(p.optional)
 	}
 	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
-	if errTables = validateSchema(c.Tables.Schema); !c.DryRun {
+	if errTables = validateSchema(c.Tables.Schema); c.asksDatabase() {
 		errTables = c.Tables.validate(env)
 	}
 	p.registry, errPlans = c.Plans.parse(env.host)
 	return p, misused(errFormat, errWho, c.validate(), errUnknown, errMost, errTables, errPlans)
 }
+
+// asksDatabase reports whether an import needs a database: to store users, or to compare rows with them.
+func (c *importUsers) asksDatabase() bool { return c.Update || !c.DryRun }
 
 // takes reports whether a profile is accepted.
 func takes(env *environment, p almanac.Profile, rules []almanac.Option) bool {
@@ -92,11 +99,18 @@ func (c *importUsers) unknown(optional bool) error {
 
 // needs returns the columns that a file must have.
 func (p importSettings) needs() []string {
+	if p.update {
+		return nil
+	}
 	return slices.DeleteFunc(requiredColumns(p.optional), func(name string) bool { return p.zoneless && name == "timezone" })
 }
 
-// importConnections are those of the two transactions that an enrolment has at a time.
-const importConnections = 2
+const (
+	// importConnections are those of the two transactions that an enrolment has at a time.
+	importConnections = 2
+	// lockPatience is how long an import waits for a user whom another transaction has locked.
+	lockPatience = time.Second
+)
 
 // Run imports.
 func (c *importUsers) Run(ctx context.Context, env *environment) error {
@@ -119,9 +133,9 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 	}
 	repository := almanac.Repository(nowhere{now: env.now})
 	options := []almanac.Option{almanac.WithOptionalProfile()} // nothing is stored in a dry run, so no observer of the host is notified
-	if !c.DryRun {
+	if c.asksDatabase() {
 		options = plan.rules
-		store, closing, err := c.Tables.open(ctx, env, importConnections)
+		store, closing, err := c.Tables.open(ctx, env, importConnections, postgres.WithLockTimeout(lockPatience))
 		if err != nil {
 			return err
 		}
@@ -129,10 +143,13 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 		repository = store
 	}
 	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON,
-		judging: judging{plan.rules, c.Unknown, c.DryRun}}
+		judging: judging{plan.rules, c.Unknown, c.DryRun, c.Update}}
+	if c.Update {
+		i.stretch = 1000 // a page of ops.PutUsers
+	}
 	err = i.run(ctx, repository, plan.registry, options...)
 	i.progress.end()
-	report := i.report(c.DryRun, err)
+	report := i.report(err)
 	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env.out) }), i.verdict())
 }
 
@@ -147,6 +164,7 @@ func (p importSettings) read(in io.Reader) (rows, error) {
 type importReport struct {
 	File   string `json:"file"`
 	DryRun bool   `json:"dryRun"`
+	update bool
 	// Complete says whether the file was read to its end.
 	Complete bool `json:"complete"`
 	Rows     int  `json:"rows"`
@@ -156,9 +174,9 @@ type importReport struct {
 	Error    string    `json:"error,omitempty"` // why it is not complete
 }
 
-func (i *importing) report(dryRun bool, err error) importReport {
+func (i *importing) report(err error) importReport {
 	r := importReport{
-		File: i.name, DryRun: dryRun, Complete: err == nil, Rows: i.done.rows(), tally: i.done,
+		File: i.name, DryRun: i.dry, update: i.update, Complete: err == nil, Rows: i.done.rows(), tally: i.done,
 		Seconds: time.Since(i.progress.begun).Seconds(), Refusals: append([]refusal{}, i.refusals...),
 	}
 	if err != nil {
@@ -168,13 +186,15 @@ func (i *importing) report(dryRun bool, err error) importReport {
 }
 
 func (r importReport) write(out io.Writer) error {
-	stored := "stored"
-	if r.DryRun {
-		stored = "would store"
-	}
-	text := fmt.Sprintf("%s %s with %s", stored, counted(r.Created, "user"), counted(r.Events, "event"))
-	if !r.DryRun {
-		text += fmt.Sprintf("; %s there already", counted(r.Existing, "user"))
+	text := fmt.Sprintf("stored %s with %s; %s there already", counted(r.Created, "user"), counted(r.Events, "event"), counted(r.Existing, "user"))
+	switch {
+	case r.update && r.DryRun:
+		text = fmt.Sprintf("would create %s and change %s; %d unchanged", counted(r.Created, "user"), counted(r.Changed, "user"), r.Unchanged)
+	case r.update:
+		text = fmt.Sprintf("created %s and changed %s; %d unchanged; %s added, %d moved, %d removed", counted(r.Created, "user"), counted(r.Changed, "user"), r.Unchanged,
+			counted(r.Events, "event"), r.Moved, r.Removed)
+	case r.DryRun:
+		text = fmt.Sprintf("would store %s with %s", counted(r.Created, "user"), counted(r.Events, "event"))
 	}
 	text += fmt.Sprintf("; %s refused", counted(r.Refused, "row"))
 	if r.Optional > 0 {

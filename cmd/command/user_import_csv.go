@@ -80,7 +80,9 @@ func (r *csvRows) validateHeader() error {
 	switch {
 	case r.who.from != "" && !seen[r.who.from]:
 		errs = append(errs, fmt.Errorf("there is no column %q to make ids of", r.who.from))
-	case !seen["id"] && r.who.from == "" && !r.who.fresh:
+	case r.who.named && !seen["id"] && !seen["externalId"]:
+		errs = append(errs, errors.New(`there is no column "id" or "externalId" by which users are known: give --id-from`))
+	case !seen["id"] && r.who.from == "" && !r.who.fresh && !r.who.named:
 		errs = append(errs, errors.New(`there is no column "id", by which users are known when this is run again: give --id-from or --new-ids`))
 	}
 	return errors.Join(errs...)

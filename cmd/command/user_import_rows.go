@@ -38,6 +38,15 @@ func (r *row) fields() map[string]*string {
 	}
 }
 
+// states reports whether a row has something for a field.
+func (r *row) states(field string) bool {
+	if field == "attributes" {
+		return r.profile.Attributes != nil
+	}
+	text := r.fields()[field]
+	return text != nil && *text != ""
+}
+
 func (r *row) complain(field, format string, args ...any) {
 	r.problems = append(r.problems, problem{field, fmt.Sprintf(format, args...)})
 }
@@ -55,6 +64,9 @@ func problemsOf(err error) []problem {
 	invalid, taken := (*almanac.ValidationError)(nil), (*almanac.ExternalIDTakenError)(nil)
 	if errors.As(err, &taken) && taken.Holder != uuid.Nil {
 		return []problem{{"externalId", "belongs to user " + taken.Holder.String()}}
+	}
+	if errors.Is(err, almanac.ErrLocked) {
+		return []problem{{Problem: "the user is locked by another transaction: import the row again"}}
 	}
 	if !errors.As(err, &invalid) {
 		return []problem{{Problem: bare(err.Error())}}
@@ -165,10 +177,11 @@ type identity struct {
 	from  string    // the column that ids are made of, "" for none
 	space uuid.UUID // the namespace that they are made in
 	fresh bool      // a row without an id is a new user
+	named bool      // a row without an id is for the user with its external id
 }
 
 func (c *importUsers) identity() (identity, error) {
-	who := identity{from: c.IDFrom, fresh: c.NewIDs}
+	who := identity{from: c.IDFrom, fresh: c.NewIDs, named: c.Update && c.IDFrom == ""}
 	var errSpace, errBoth error
 	if space, ok := parseID(c.Namespace); ok {
 		who.space = space
@@ -177,6 +190,9 @@ func (c *importUsers) identity() (identity, error) {
 	}
 	if c.IDFrom != "" && c.NewIDs {
 		errBoth = errors.New("--new-ids: does not go with --id-from")
+	}
+	if c.Update && c.NewIDs {
+		errBoth = errors.Join(errBoth, errors.New("--new-ids: does not go with --update"))
 	}
 	return who, errors.Join(errSpace, errBoth)
 }
@@ -204,7 +220,7 @@ func (who identity) of(given, source string) (id uuid.UUID, wrong problem) {
 	switch {
 	case given != "" && !ok:
 		return uuid.Nil, problem{"id", "is not a UUID"}
-	case given != "" || who.fresh:
+	case given != "" || who.fresh || who.named:
 		return id, problem{}
 	case who.from == "":
 		return id, problem{"id", "is empty"}

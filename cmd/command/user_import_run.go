@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // importing is an import that runs. It reads a file in stretches, and keeps only the lines
@@ -37,22 +38,35 @@ type judging struct {
 	rules   []almanac.Option // by which profiles are judged
 	unknown string           // the date of birth that means none; empty for none
 	dry     bool             // nothing is stored
+	update  bool             // users who exist are changed; a row states what it has
 }
 
 // tally counts rows by what became of them.
 type tally struct {
-	Created  int `json:"created"`
-	Events   int `json:"events"` // the first events of the users
-	Existing int `json:"existing"`
-	Refused  int `json:"refused"`
-	Optional int `json:"withOptionalProfile"` // the refused rows that --optional-profile accepts
+	Created   int `json:"created"`
+	Changed   int `json:"changed"`
+	Unchanged int `json:"unchanged"` // compared with the row
+	Existing  int `json:"existing"`  // not compared
+	Refused   int `json:"refused"`
+	Optional  int `json:"withOptionalProfile"` // the refused rows that --optional-profile accepts
+	Events    int `json:"events"`              // those that were added
+	Moved     int `json:"moved"`
+	Removed   int `json:"removed"` // also those that were cancelled
 }
 
-func (t tally) rows() int { return t.Created + t.Existing + t.Refused }
+func (t tally) rows() int { return t.Created + t.Changed + t.Unchanged + t.Existing + t.Refused }
 
 // plus adds what an enrolment has come to.
 func (t tally) plus(e almanac.CreateUsersResult) tally {
-	return tally{t.Created + e.Created, t.Events + e.Events, t.Existing + e.Existing, t.Refused + len(e.Refused), t.Optional}
+	t.Created, t.Events, t.Existing, t.Refused = t.Created+e.Created, t.Events+e.Events, t.Existing+e.Existing, t.Refused+len(e.Refused)
+	return t
+}
+
+// plusPut adds what a page of changes has come to.
+func (t tally) plusPut(p ops.PutUsersResult) tally {
+	t.Created, t.Changed, t.Unchanged, t.Refused = t.Created+p.Created, t.Changed+p.Changed, t.Unchanged+p.Unchanged, t.Refused+len(p.Refused)
+	t.Events, t.Moved, t.Removed = t.Events+p.Added, t.Moved+p.Moved, t.Removed+p.Removed
+	return t
 }
 
 // refusal is a row that could not be stored.
@@ -84,19 +98,14 @@ func (i *importing) run(ctx context.Context, repository almanac.Repository, regi
 func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 	s := &stretchOfRows{importing: i}
 	before := i.done
-	enrolled, err := i.scheduler.CreateUsers(ctx, s.profiles, almanac.CreateUsersOptions{Progress: func(e almanac.CreateUsersResult) {
-		s.late.Store(int64(len(e.Refused)))
-		t := before.plus(e)
-		t.Refused += int(s.early.Load())
-		i.progress.update(t)
-	}})
-	for _, r := range enrolled.Refused {
+	done, refused, err := s.enrol(ctx, before)
+	for _, r := range refused {
 		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err), false})
 	}
 	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
 	// What a handler refuses is known when further rows are on their way already.
 	s.refused = s.refused[:min(len(s.refused), i.most-before.Refused)]
-	i.done = before.plus(enrolled)
+	i.done = done
 	i.done.Refused = before.Refused + len(s.refused)
 	for _, r := range s.refused {
 		if r.optional {
@@ -120,6 +129,21 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("%s: after line %d: %w", i.name, s.last, s.broken)
 	}
 	return false, nil
+}
+
+// enrol reads a stretch, and creates or changes its users. It adds what has come of it to a tally.
+func (s *stretchOfRows) enrol(ctx context.Context, before tally) (tally, []almanac.Refusal, error) {
+	if s.update {
+		put, err := ops.PutUsers(ctx, s.scheduler, s.profiles, ops.PutUsersOptions{DryRun: s.dry})
+		return before.plusPut(put), put.Refused, err
+	}
+	enrolled, err := s.scheduler.CreateUsers(ctx, s.profiles, almanac.CreateUsersOptions{Progress: func(e almanac.CreateUsersResult) {
+		s.late.Store(int64(len(e.Refused)))
+		t := before.plus(e)
+		t.Refused += int(s.early.Load())
+		s.progress.update(t)
+	}})
+	return before.plus(enrolled), enrolled.Refused, err
 }
 
 // stretchOfRows is a stretch as it is read.
@@ -156,7 +180,7 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 			s.early.Add(1)
 			continue
 		}
-		if s.dry {
+		if s.dry && !s.update {
 			read.profile.Timezone = zone // which the host may have guessed
 		}
 		s.lines = append(s.lines, read.line)
@@ -177,6 +201,9 @@ func (i *importing) problemsOf(read row) (list []problem, zone string) {
 	if err != nil {
 		for _, p := range problemsOf(err) {
 			said := func(other problem) bool { return other.Field == p.Field }
+			if i.update && !read.states(p.Field) { // what the row lacks is stored, or found missing then
+				continue
+			}
 			if !slices.ContainsFunc(read.problems, said) {
 				list = append(list, p)
 			}
@@ -187,6 +214,9 @@ func (i *importing) problemsOf(read row) (list []problem, zone string) {
 
 // acceptsOptional reports whether a row is right for a user who needs neither names nor a date of birth.
 func (i *importing) acceptsOptional(read row) bool {
+	if i.update {
+		return false
+	}
 	_, err := almanac.NewUser(read.profile, i.now, append(slices.Clone(i.rules), almanac.WithOptionalProfile())...)
 	return err == nil && len(read.problems) == 0
 }

@@ -384,7 +384,7 @@ func TestAnImportIsReportedAsJSON(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "almanac: 1 row of 3 refused\n", r.errs)
 	require.Regexp(t, `"seconds": [0-9.e-]+,`, r.out)
-	require.JSONEq(t, fmt.Sprintf(`{"file": %q, "dryRun": false, "complete": true, "rows": 3, "created": 1, "events": 1, "existing": 1, "refused": 1, "withOptionalProfile": 1, "refusals": [
+	require.JSONEq(t, fmt.Sprintf(`{"file": %q, "dryRun": false, "complete": true, "rows": 3, "created": 1, "changed": 0, "unchanged": 0, "existing": 1, "refused": 1, "withOptionalProfile": 1, "events": 1, "moved": 0, "removed": 0, "refusals": [
 		{"line": 3, "problems": [{"field": "firstName", "problem": "is empty"}]}
 	]}`, file), regexp.MustCompile(`"seconds": [0-9.e-]+,`).ReplaceAllString(r.out, ""))
 }
