@@ -109,6 +109,8 @@ type Orders struct {
 	// Flood is the id of a user whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
+	// Bulk has the process change many users, and deliver nothing.
+	Bulk *Bulk
 }
 
 // ordersVariable carries the orders to a process, and makes one of the test binary.
@@ -189,6 +191,9 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	}
 	if w.Relay != "" {
 		return w.relay(ctx, store)
+	}
+	if w.Bulk != nil {
+		return w.bulk(ctx, store)
 	}
 	senders, err := w.senders()
 	if err != nil {
@@ -415,6 +420,9 @@ func (c committing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trac
 	}
 	if q.SQL == "commit" && ctx.Value(moving{}) != nil {
 		c.w.at(MidMove)
+	}
+	if q.SQL == "commit" && ctx.Value(editing{}) != nil {
+		c.w.at(MidEdit)
 	}
 	return ctx
 }

@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +64,39 @@ func TestOperationsOnPostgreSQL(t *testing.T) {
 	require.Equal(t, []string{second.ID.String()}, next)
 	require.Equal(t, http.StatusNoContent, o.send("PUT", "/lanes/BIRTHDAY/pause", "").status)
 	require.Len(t, o.ok("GET", "/pauses", "")["pauses"], 1)
+}
+
+// Users whom another transaction has locked are refused within the request, and the others are edited.
+func TestAnImportPassesOverLockedRows(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	o := openOffice(t, store)
+	var users, edits []string
+	for n := range 600 {
+		users, edits = append(users, member(n, "")), append(edits, member(n, `,"locale":"de"`))
+	}
+	o.ok("POST", "/imports", strings.Join(users, "\n"))
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), "SELECT 1 FROM almanac.users WHERE external_id IN ('m7', 'm8', 'm9') FOR UPDATE")
+	require.NoError(t, err)
+
+	edited, refused := 0, []string{}
+	for next := 1; next <= len(edits); { // one request, unless the machine is slow
+		a := o.ok("POST", fmt.Sprintf("/imports?existing=edit&line=%d", next), strings.Join(edits[next-1:], "\n"))
+		require.Greater(t, int(a["nextLine"].(float64)), next)
+		next = int(a["nextLine"].(float64))
+		edited, refused = edited+int(a["edited"].(float64)), append(refused, refusals(a)...)
+	}
+	require.Equal(t, 597, edited)
+	require.Len(t, refused, 3)
+	for k, text := range refused {
+		require.Contains(t, text, fmt.Sprint(8+k)+" 409 the user is locked by another transaction")
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	a := o.ok("POST", "/imports?existing=edit", strings.Join(edits, "\n"))
+	require.Equal(t, [6]int{600, 0, 3, 597, 0, 601}, counts(a))
 }
