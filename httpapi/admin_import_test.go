@@ -188,14 +188,17 @@ func TestLinesOfOneUserUnderOtherNamesAreDoneInTheirOrder(t *testing.T) {
 		`{` + id + `,"externalId":"hopper"}`,
 		strings.Replace(member(1, ""), "m1", "grace", 1),
 		`{"externalId":"hopper","locale":"es"}`,
+		`{` + id + `,"locale":"it"}`,
+		`{` + id + `,"externalId":"murray"}`, // before another user takes the one before
+		strings.Replace(member(2, ""), `"externalId":"m2"`, `"id":"`+stranger+`","externalId":"hopper"`, 1),
 	}
 
 	a := o.ok("POST", "/imports?existing=edit", strings.Join(lines, "\n"))
 
-	require.Equal(t, [6]int{6, 1, 5, 0, 0, 7}, counts(a), refusals(a))
+	require.Equal(t, [6]int{9, 2, 7, 0, 0, 10}, counts(a), refusals(a))
 	stored, err := o.repository.User(t.Context(), grace.ID)
 	require.NoError(t, err)
-	require.Equal(t, []any{"es", "hopper", 6}, []any{stored.Locale, stored.ExternalID, stored.Version})
+	require.Equal(t, []any{"it", "murray", 8}, []any{stored.Locale, stored.ExternalID, stored.Version})
 	require.Equal(t, "Ada", o.ok("GET", "/users?externalId=grace", "")["users"].([]any)[0].(map[string]any)["firstName"])
 }
 
@@ -500,6 +503,23 @@ func TestAnImportStopsWhenTheRepositoryFails(t *testing.T) {
 		require.Equal(t, a["created"], rest["unchanged"])
 		require.Equal(t, 4500, o.events())
 	})
+}
+
+func TestAnImportCountsNoLineAfterTheNextOne(t *testing.T) {
+	t.Parallel()
+	r := &outage{Repository: newRepository()}
+	r.left.Store(1)
+	o := openOffice(t, r)
+	o.ok("POST", "/imports", member(1, ""))
+	lines := "x\n" + member(2, "") + "\n" + member(1, "")
+
+	a := o.ok("POST", "/imports", lines) // the second line fails, and the third is unchanged
+
+	require.Equal(t, [6]int{1, 0, 0, 0, 1, 2}, counts(a))
+	require.NotNil(t, a["stopped"])
+	r.left.Store(1)
+	a = o.ok("POST", "/imports?line=2", strings.SplitN(lines, "\n", 2)[1])
+	require.Equal(t, [6]int{2, 1, 0, 1, 0, 4}, counts(a))
 }
 
 // FuzzImports sends arbitrary bodies. Each line has one outcome, and a second import changes nothing.

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/webhook"
 )
 
@@ -29,6 +30,21 @@ func TestDocumentsShowRealOutput(t *testing.T) {
 		if r := almanacAt(t, today, strings.Fields(string(s[1]))...); r.code != exitOK || r.out != string(s[2]) {
 			t.Errorf("%s prints\n%s\nclocks.md shows\n%s", s[1], r.out, s[2])
 		}
+	}
+}
+
+// The page about imports shows what its commands print, one after the other, for the file that it shows.
+func TestTheImportsOfTheDocumentsAreReal(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/imports.md")
+	require.NoError(t, err)
+	file := fileOf(t, "people.csv", regexp.MustCompile("(?s)```csv\n(.*?)```").FindStringSubmatch(string(text))[1])
+	url := pgtest.URL(t)
+	shown := regexp.MustCompile("(?s)```sh\nalmanac ([^\n]+)\n```\n\n```text\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, shown, 3)
+	for _, s := range shown {
+		r := almanacAt(t, today, append(strings.Fields(strings.Replace(s[1], "people.csv", file, 1)), "--database-url", url)...)
+		require.Equal(t, s[2], strings.ReplaceAll(r.errs, file, "people.csv")+r.out)
 	}
 }
 

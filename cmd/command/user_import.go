@@ -18,10 +18,8 @@ import (
 type importUsers struct {
 	File      string `arg:"" help:"The file, or - for standard input."`
 	Format    string `help:"${format} (default: by the file's name)." placeholder:"FORMAT"`
-	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
-	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
-	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
-	Update    bool   `help:"Also change the users who exist: each cell that is not empty replaces what is stored. A row without an id is for the user with its externalId. Run it again after an interruption."`
+	knownBy   `embed:""`
+	Update    bool `help:"Also change the users who exist: each cell that is not empty replaces what is stored. A row without an id is for the user with its externalId. Run it again after an interruption."`
 	leniency  `embed:""`
 	Unknown   string `help:"Read this date of birth as absent, such as 1900-01-01; with --optional-profile." name:"unknown-date" placeholder:"DATE"`
 	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
@@ -30,6 +28,13 @@ type importUsers struct {
 
 	Tables tables `embed:""`
 	Plans  plans  `embed:"" group:"Their events:"`
+}
+
+// knownBy says by which ids the users of a file are known.
+type knownBy struct {
+	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
+	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
+	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
 }
 
 // importSettings is what the arguments of an import ask for.
