@@ -104,7 +104,8 @@
 // Retry-After, and nothing is changed. The repository decides how long the request waits
 // first: see postgres.WithLockTimeout. A process makes the changes of one user one after
 // the other, so these changes hold at most one connection of the repository. A change
-// that has waited five seconds for an earlier change gets the same answer.
+// that has waited five seconds for an earlier change gets the same answer. An import waits for no
+// other change of the process, and holds a connection of its own.
 //
 // # Invalid input
 //
@@ -241,8 +242,9 @@
 //
 // A line may have 256 KiB. The body may have any length and is read as a stream, but the request ends after
 // eight seconds. Then stopped says why. To go on, send the lines from nextLine on with the parameter line,
-// which is the number of the first line of a body. After an error of the database or a broken connection,
-// some of these lines may be stored already. They count as unchanged.
+// which is the number of the first line of a body. If a request ends in the middle of a page, because the
+// database fails, the connection breaks or users are locked, some of these lines may be stored already. They
+// count as unchanged.
 //
 // Under [WithAuthorization], lists, imports, operations, roll-outs, broadcasts and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in
