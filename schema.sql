@@ -255,10 +255,10 @@ CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc)
 -- Finds failures and cancellations, which are few among many events.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
 
--- Counts the ended events of broadcasts, by zone, and finds those that were cancelled. Of other events, only those of lanes with names have
--- an entry that ScheduleAt has stored or an operator has requeued.
+-- Counts the ended events of broadcasts, by zone, and finds those that were cancelled. An event of a broadcast is in the lane of its type and its
+-- occurrence key. Other events have no entry.
 CREATE INDEX history_broadcasts ON :"schema".history (lane, id) INCLUDE (target_timezone, status)
-    WHERE origin IN ('scheduled', 'requeued') AND lane <> '';
+    WHERE origin IN ('scheduled', 'requeued') AND lane = event_type || '/'::text || occurrence_key;
 
 -- Stalled series: their next event is still to be planned, because the handler failed when their last event ended, or because a program
 -- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
@@ -518,11 +518,16 @@ CREATE TABLE :"schema".broadcasts (
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,          -- when all events had ended; NULL before
     look_at     timestamptz,          -- when there is something to do; NULL: never
-    requeued    uuid,                 -- after a resume, the last event that was looked at of those that a stop has cancelled; NULL: none is left
+    requeue_at  timestamptz,          -- after a resume, when events that a stop has cancelled are to be requeued; NULL: none is left
+    requeued    uuid,                 -- the last of these events that was looked at; NULL at the beginning
+    missed      uuid,                 -- the position before the first one whose user was locked; NULL: none was
+    cancel_at   timestamptz,          -- after a stop, available_at and event_id of the last pending event that was looked at; NULL at the beginning
+    cancel_id   uuid,
+    counted     uuid,                 -- when nothing is pending any more, the last ended event that was counted; NULL at the beginning
     lease       uuid,                 -- of the program that does it; NULL if none
     lease_until timestamptz,
-    CONSTRAINT broadcasts_instants_check CHECK (least(instant, created_at, ended_at, look_at, lease_until) >= '0001-01-01 00:00:00+00'
-        AND greatest(instant, created_at, ended_at, look_at, lease_until) < '10000-01-01 00:00:00+00'
+    CONSTRAINT broadcasts_instants_check CHECK (least(instant, created_at, ended_at, look_at, requeue_at, cancel_at, lease_until) >= '0001-01-01 00:00:00+00'
+        AND greatest(instant, created_at, ended_at, look_at, requeue_at, cancel_at, lease_until) < '10000-01-01 00:00:00+00'
         AND coalesce(wall >= '0001-01-01 00:00:00' AND wall < '10000-01-01 00:00:00', true))
 );
 
@@ -543,7 +548,7 @@ CREATE TABLE :"schema".broadcast_zones (
     locked    bigint      NOT NULL DEFAULT 0, -- of the refused, those whom another transaction had locked
     left_out  bigint      NOT NULL DEFAULT 0,
     requeued  bigint      NOT NULL DEFAULT 0, -- cancelled events that were requeued after a resume
-    delivered bigint,               -- events that had ended at ended_at, by status; NULL before
+    delivered bigint,               -- ended events by status, counted when nothing is pending any more; NULL before
     failed    bigint,
     cancelled bigint,
     PRIMARY KEY (broadcast, zone),
@@ -555,10 +560,12 @@ CREATE TABLE :"schema".broadcast_zones (
 CREATE TABLE :"schema".broadcast_users (
     user_id   uuid NOT NULL, -- no foreign key: see forget_user
     broadcast text COLLATE "C" NOT NULL REFERENCES :"schema".broadcasts (name),
+    zone      text COLLATE "C" NOT NULL, -- the zone of the user, which a trigger changes with the user
     PRIMARY KEY (user_id, broadcast)
 );
 
-CREATE INDEX broadcast_users_broadcast ON :"schema".broadcast_users (broadcast);
+-- Finds the users of a zone, in the order of their ids.
+CREATE INDEX broadcast_users_zone ON :"schema".broadcast_users (broadcast, zone, user_id);
 
 -- What was done to broadcasts, and by whom.
 CREATE TABLE :"schema".broadcast_steps (
@@ -650,7 +657,8 @@ SELECT q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::t
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane, q.consulted
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane, q.consulted,
+    s.lane = s.event_type || '/'::text || s.occurrence_key AS of_broadcast
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -662,7 +670,8 @@ SELECT held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSI
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin,
-    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane, NULL::text AS consulted
+    s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane, NULL::text AS consulted,
+    s.lane = s.event_type || '/'::text || s.occurrence_key AS of_broadcast
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -677,7 +686,8 @@ SELECT h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_times
     h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version, NULL::timestamptz AS available_at,
     h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count, h.claim_count, h.crash_count, h.version,
     h.created_at, h.updated_at, h.origin_event, NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user,
-    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane, NULL::text AS consulted
+    h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane, NULL::text AS consulted,
+    h.lane = h.event_type || '/'::text || h.occurrence_key AS of_broadcast
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -1398,6 +1408,9 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'follow_user is for updates of users alone';
     END IF;
     UPDATE series SET current_user_version = NEW.version WHERE open_user_id = NEW.id;
+    IF NEW.timezone <> OLD.timezone THEN
+        UPDATE broadcast_users SET zone = NEW.timezone WHERE user_id = NEW.id;
+    END IF;
     RETURN NULL;
 END
 $$;

@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -19,10 +20,17 @@ import (
 func (r *Repository) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t broadcast.Task, found bool, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		names := slices.Sorted(maps.Keys(r.broadcasts))
-		slices.SortStableFunc(names, func(a, b string) int { return r.broadcasts[a].look.Compare(r.broadcasts[b].look) })
+		slices.SortStableFunc(names, func(a, b string) int {
+			return cmp.Or(cmp.Compare(r.broadcasts[a].turn(), r.broadcasts[b].turn()), r.broadcasts[a].look.Compare(r.broadcasts[b].look))
+		})
 		for _, name := range names {
 			one := r.broadcasts[name]
-			if one.look.IsZero() || one.look.After(now) || one.until.After(now) && one.lease != token && one.lease != uuid.Nil || slices.Contains(without, one.Type) {
+			unplanned := one.State == broadcast.Storing && (slices.Contains(without, one.Type) || slices.Contains(without, one.Lane()))
+			if unplanned && one.lease == token {
+				one.lease = uuid.Nil
+				set(&r.undo, r.broadcasts, name, one)
+			}
+			if one.look.IsZero() || one.look.After(now) || one.until.After(now) && one.lease != token && one.lease != uuid.Nil || unplanned && !one.again {
 				continue
 			}
 			t, found = r.nextTask(&one, now)
@@ -38,6 +46,14 @@ func (r *Repository) TakeBroadcast(ctx context.Context, token uuid.UUID, term ti
 		return nil
 	})
 	return t, found, err
+}
+
+// turn orders broadcasts: stopped ones come first.
+func (b broadcasted) turn() int {
+	if b.State == broadcast.Stopped {
+		return 0
+	}
+	return 1
 }
 
 // nextTask returns what is to be done for a broadcast, or notes when to look again.
@@ -94,12 +110,13 @@ func (b broadcasted) dueZone(now time.Time) int {
 
 // has reports whether a broadcast has events with a status.
 func (s *state) has(one broadcasted, status almanac.Status) bool {
-	return len(s.matching(func(e almanac.Event) bool { return e.Status == status && e.Type == one.Type && e.Lane == one.Lane() })) > 0
+	return len(s.matching(func(e almanac.Event) bool { return e.Status == status && one.owns(e) })) > 0
 }
 
 // end notes that all events have ended.
 func (b *broadcasted) end(counted map[string]broadcast.ZoneProgress, now time.Time) {
 	b.EndedAt, b.look, b.zones = now, time.Time{}, slices.Clone(b.zones)
+	b.ensureZones(slices.Sorted(maps.Keys(counted)), now)
 	if b.State != broadcast.Stopped {
 		b.State = broadcast.Ended
 	}
@@ -132,7 +149,7 @@ func (r *Repository) StoreBroadcast(ctx context.Context, t broadcast.Task, term 
 			z.after = ids[limit-1]
 		} else {
 			z.reads++
-			z.next = t.Next(z.reads, z.locked, now)
+			z.next = t.Next(z.reads, z.locked, z.next, now)
 		}
 		set(&r.undo, r.broadcasts, t.Name, one)
 		return nil
@@ -235,6 +252,7 @@ func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, ter
 				continue
 			}
 			stored = append(stored, is)
+			one.ensureZones([]string{e.Zone}, now)
 			if i := slices.IndexFunc(one.zones, func(z broadcastZone) bool { return z.Name == e.Zone }); i >= 0 {
 				one.zones[i].again++
 			}
@@ -255,7 +273,7 @@ func (r *Repository) CancelBroadcast(ctx context.Context, t broadcast.Task, term
 		one.until = now.Add(term)
 		set(&r.undo, r.broadcasts, t.Name, one)
 		pending := r.matching(func(e almanac.Event) bool {
-			return e.Status == almanac.Pending && e.Type == t.Type && e.Lane == t.Lane()
+			return e.Status == almanac.Pending && one.owns(e)
 		})
 		for _, e := range pending[:min(limit, len(pending))] {
 			if e, err = e.Cancel(t.StopReason()); err != nil {

@@ -47,6 +47,9 @@ func (r *Repository) CreateBroadcast(ctx context.Context, b broadcast.Broadcast)
 			s, existed = was.Status, true
 			return nil
 		}
+		if used := (broadcasted{Status: broadcast.Status{Broadcast: b}}); len(r.matching(used.owns)) > 0 {
+			return fmt.Errorf("almanactest: %w: events of a deleted broadcast %q", almanac.ErrExists, b.Name)
+		}
 		b.Payload, b.Audience.Attributes = bytes.Clone(b.Payload), bytes.Clone(b.Audience.Attributes)
 		one := broadcasted{look: now, users: make(map[uuid.UUID]bool)}
 		one.Status = broadcast.Status{Broadcast: b, State: broadcast.Storing, CreatedAt: now, Steps: []broadcast.Step{{Action: broadcast.Create, At: now, By: almanac.Principal(ctx)}}}
@@ -77,6 +80,32 @@ func (s *state) addZones(one *broadcasted, now time.Time) (added bool) {
 	}
 	slices.SortFunc(one.zones, func(a, b broadcastZone) int { return a.Zone.Compare(b.Zone) })
 	return added
+}
+
+// readAgain has zones read again after a resume.
+func (b *broadcasted) readAgain(now time.Time) {
+	b.zones = slices.Clone(b.zones)
+	for i := range b.zones {
+		if z := &b.zones[i]; z.reads > 0 && !z.Skipped {
+			z.next, z.after, z.reads = now, uuid.Nil, 1
+		}
+	}
+}
+
+// ensureZones adds zones in which events are, unless the broadcast has them: users may have moved to zones in which no user was. Zones of
+// the audience are read while events are stored.
+func (b *broadcasted) ensureZones(names []string, now time.Time) {
+	for _, name := range names {
+		if slices.ContainsFunc(b.zones, func(z broadcastZone) bool { return z.Name == name }) {
+			continue
+		}
+		z := broadcastZone{ZoneProgress: broadcast.ZoneProgress{Zone: b.ZoneOf(name)}}
+		if b.State != broadcast.Stored && len(broadcast.ZonesOf(b.Broadcast, []string{name}, b.CreatedAt)) > 0 {
+			z.next = now
+		}
+		b.zones = append(slices.Clip(b.zones), z)
+	}
+	slices.SortFunc(b.zones, func(a, b broadcastZone) int { return a.Zone.Compare(b.Zone) })
 }
 
 // named returns a broadcast.
@@ -161,7 +190,7 @@ func (r *Repository) StepBroadcast(ctx context.Context, name string, a broadcast
 			return err
 		}
 		to, err := one.After(a)
-		if s = one.Status; err != nil || to == one.State {
+		if s = one.Status; err != nil || to == one.State && (a != broadcast.Stop || !one.StopsAnew(reason)) {
 			return err
 		}
 		one.State, one.EndedAt, one.lease, one.look = to, time.Time{}, uuid.Nil, now
@@ -176,6 +205,7 @@ func (r *Repository) StepBroadcast(ctx context.Context, name string, a broadcast
 			set(&r.undo, r.pauses, one.Lane(), almanac.Pause{Lane: one.Lane(), Until: now})
 			if to == broadcast.Storing {
 				one.again, one.requeued = true, uuid.Nil
+				one.readAgain(now)
 			}
 		}
 		set(&r.undo, r.broadcasts, name, one)
@@ -198,7 +228,15 @@ func (r *Repository) BroadcastProgress(ctx context.Context, name string) (p broa
 				is.Delivered, is.Failed, is.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, max(counted[z.Name].Cancelled-z.again, 0)
 			}
 			p.Zones = append(p.Zones, is)
+			delete(counted, z.Name)
 		}
+		if one.EndedAt.IsZero() { // zones that users have moved to since
+			for name, z := range counted {
+				z.Zone, z.Read = one.ZoneOf(name), true
+				p.Zones = append(p.Zones, z)
+			}
+		}
+		slices.SortFunc(p.Zones, func(a, b broadcast.ZoneProgress) int { return a.Zone.Compare(b.Zone) })
 		return err
 	})
 	return p, err
@@ -224,7 +262,7 @@ func (s *state) outcomes(one broadcasted) map[string]broadcast.ZoneProgress {
 
 // owns reports whether an event is one of a broadcast, or repeats one.
 func (b broadcasted) owns(e almanac.Event) bool {
-	return e.Type == b.Type && e.Lane == b.Lane() && (e.Origin.Kind == almanac.OriginScheduled || e.Origin.Kind == almanac.OriginRequeued)
+	return e.Type == b.Type && e.Lane == b.Lane() && e.OccurrenceKey == b.Name && (e.Origin.Kind == almanac.OriginScheduled || e.Origin.Kind == almanac.OriginRequeued)
 }
 
 // CountBroadcast counts an audience.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
@@ -50,7 +51,7 @@ const (
 // Audience selects users. A user must match each field that is set.
 type Audience struct {
 	// Attributes is a JSON object, such as {"plan": "gold"}. It selects the users who have these attributes with
-	// these values. The values are texts, numbers, true, false or null.
+	// these values. The values are texts, numbers, true, false or null. It has at most 8 KiB.
 	Attributes json.RawMessage
 	// Locale selects the users with this locale, and with a more special one: "de" also selects "de-AT".
 	Locale string
@@ -64,9 +65,36 @@ type Audience struct {
 func (b Broadcast) Lane() string { return b.Type + "/" + b.Name }
 
 const (
-	maxName  = 90
-	maxZones = 1000
+	maxName       = 90
+	maxZones      = 1000
+	maxAttributes = 8 << 10
+	maxPayload    = 64 << 10
 )
+
+const notText = "contains characters that cannot be stored"
+
+// isText reports whether PostgreSQL can store a text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+// jsonProblem returns what is wrong with a JSON text that is given, or "".
+func jsonProblem(text json.RawMessage, most int) string {
+	switch {
+	case text == nil:
+		return ""
+	case len(text) > 4*most:
+		return fmt.Sprintf("has %d bytes, more than %d", len(text), 4*most)
+	case !json.Valid(text):
+		return "is not JSON"
+	}
+	length, problem := jsonb.Check(text)
+	switch {
+	case problem != "":
+		return "contains " + problem
+	case length > most:
+		return fmt.Sprintf("has %d bytes as PostgreSQL writes it, more than %d", length, most)
+	}
+	return ""
+}
 
 // Check returns an [*almanac.ValidationError] that names each invalid field, or nil.
 func (b Broadcast) Check() error {
@@ -78,9 +106,14 @@ func (b Broadcast) Check() error {
 	}
 	refuse(len(b.Name) == 0 || len(b.Name) > maxName, "name", fmt.Sprintf("has %d bytes, not 1 to %d", len(b.Name), maxName))
 	refuse(strings.Contains(b.Name, "/"), "name", "has a slash")
+	refuse(!isText(b.Name), "name", notText)
 	refuse(b.Type == "", "type", "is empty")
+	refuse(!isText(b.Type), "type", notText)
 	if _, err := (almanac.Lane{Name: b.Lane()}).Checked(); err != nil && len(bad) == 0 {
-		refuse(true, "name", fmt.Sprintf("makes no name of a lane: %q has %d bytes, not at most 100, or is no text", b.Lane(), len(b.Lane())))
+		refuse(true, "name", fmt.Sprintf("makes no name of a lane: %q has %d bytes, not at most 100, or two slashes", b.Lane(), len(b.Lane())))
+	}
+	if problem := jsonProblem(b.Payload, maxPayload); problem != "" {
+		refuse(true, "payload", problem)
 	}
 	hasWall := b.At != calendar.WallTime{}
 	refuse(hasWall == !b.Instant.IsZero(), "at", "is required, or an instant instead, and not both")
@@ -88,9 +121,17 @@ func (b Broadcast) Check() error {
 	refuse(!b.Instant.IsZero() && (b.Instant.UTC().Year() < 1 || b.Instant.UTC().Year() > 9999), "instant", "is not in the years 1 to 9999")
 	refuse(!slices.Contains([]Passed{Now, Skip, NextDay}, b.Passed), "passed", "is none of now, skip and next-day")
 	refuse(b.Passed == NextDay && !hasWall, "passed", "is next-day, which an instant does not have")
-	refuse(b.Audience.Attributes != nil && !areScalars(b.Audience.Attributes), "attributes", "are not a JSON object of texts, numbers, booleans and null")
+	switch problem := jsonProblem(b.Audience.Attributes, maxAttributes); {
+	case problem != "":
+		refuse(true, "attributes", problem)
+	case b.Audience.Attributes != nil && !areScalars(b.Audience.Attributes):
+		refuse(true, "attributes", "are not a JSON object of texts, numbers, booleans and null")
+	}
 	refuse(len(b.Audience.Locale) > 100, "locale", "has more than 100 bytes")
+	refuse(!isText(b.Audience.Locale), "locale", notText)
 	refuse(len(b.Audience.Zones) > maxZones, "zones", fmt.Sprintf("are more than %d", maxZones))
+	refuse(slices.ContainsFunc(b.Audience.Zones, func(zone string) bool { return len(zone) > 100 || !isText(zone) }), "zones",
+		"has a name of more than 100 bytes, or one that "+notText)
 	if len(bad) > 0 {
 		return &almanac.ValidationError{Fields: bad}
 	}

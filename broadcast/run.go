@@ -34,9 +34,9 @@ const (
 // Run stores the events of broadcasts, and cancels those of stopped ones, until ctx ends. Any number of programs may run it, beside
 // [almanac.Runner].Run or without: each broadcast is the work of one program at a time, and of another one within 30 seconds when that program has died.
 // A page is one transaction of up to 1,000 users, who are locked meanwhile. Users who are locked by another
-// transaction are tried again at the end, ten seconds apart, about seven times.
+// transaction are tried again when the others are stored, seven times in 21 minutes, and after a resume. Stopped broadcasts come before all others.
 //
-// Broadcasts of types that have no handler in this program are left to others. Run tries again after errors, and logs them.
+// Broadcasts of types that have no handler in this program are left to others, except that it cancels and requeues their events. Run tries again after errors, and logs them.
 // It returns an [*almanac.ValidationError] if an option is invalid, and otherwise nil when ctx ends.
 func (s *Sender) Run(ctx context.Context, o RunOptions) error {
 	w, err := s.worker(o)
@@ -65,17 +65,21 @@ func (s *Sender) Run(ctx context.Context, o RunOptions) error {
 }
 
 // RunOnce does what Run would do now, and returns when nothing is left to do at present, for hosts that run on a schedule. It returns the
-// first error.
+// first error. If this program cannot plan the events of a broadcast, it does the others before it returns that.
 func (s *Sender) RunOnce(ctx context.Context, o RunOptions) error {
 	w, err := s.worker(o)
 	if err != nil {
 		return err
 	}
+	var first error
 	for ctx.Err() == nil {
 		begun := time.NewTimer(w.every)
 		worked, err := w.step(ctx)
+		if err != nil && worked {
+			first, err = cmp.Or(first, err), nil
+		}
 		if err != nil || !worked {
-			return err
+			return cmp.Or(first, err)
 		}
 		s.wait(ctx, begun.C, nil)
 	}
@@ -118,10 +122,11 @@ type worker struct {
 	poll    time.Duration
 	log     *slog.Logger
 	name    string   // the broadcast of the last step
-	without []string // the types that this program cannot plan
+	without []string // the types, and lanes of broadcasts, whose events this program cannot plan
 }
 
-// step does the next page of a broadcast. It reports false if there is nothing to do.
+// step does the next page of a broadcast. It reports false if there is nothing to do, or after an error. If this program cannot plan the events of
+// the broadcast, it reports true with the error, and leaves the broadcast to other programs from then on.
 func (w *worker) step(ctx context.Context) (worked bool, err error) {
 	w.name = ""
 	t, found, err := w.store.TakeBroadcast(ctx, w.token, term, w.without)
@@ -147,8 +152,12 @@ func (w *worker) step(ctx context.Context) (worked bool, err error) {
 	switch {
 	case errors.Is(err, ErrTaken):
 		return true, nil
-	case errors.Is(err, almanac.ErrUnsupportedEventType), errors.Is(err, almanac.ErrInvalid):
+	case errors.Is(err, almanac.ErrUnsupportedEventType):
 		w.without = append(w.without, t.Type) // another program may have the handler
+		return true, err
+	case errors.Is(err, almanac.ErrInvalid):
+		w.without = append(w.without, t.Lane()) // another program may have another handler
+		return true, err
 	}
-	return true, err
+	return err == nil, err
 }

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -41,7 +40,8 @@ type StartResult struct {
 //
 // The error is an [*almanac.ValidationError] that names each invalid field, also if the handler of the type is an
 // [almanac.LaneNamer], an [*almanac.UnsupportedEventTypeError] if the type has no handler in this program, and a
-// [*ConflictError] if a broadcast with another content has the name. The result then has that one.
+// [*ConflictError] if a broadcast with another content has the name. The result then has that one. The error matches [almanac.ErrExists]
+// if there are events of a deleted broadcast with the name.
 func (s *Sender) Start(ctx context.Context, b Broadcast) (StartResult, error) {
 	if err := s.check(ctx, b); err != nil {
 		return StartResult{}, err
@@ -79,13 +79,28 @@ func (s *Sender) wake() {
 
 // AddUsers adds users to the list of a broadcast, up to 10,000 in one call. Users who are in the list already are left out. Ids of no user
 // are in the result. The error matches [almanac.ErrNotFound] if there is no such broadcast, and
-// [almanac.ErrInvalidStateTransition] if it is not [Collecting].
+// [almanac.ErrInvalidStateTransition] if it is not [Collecting]. It is an [*almanac.ValidationError] if an external id is no text.
 func (s *Sender) AddUsers(ctx context.Context, name string, ids []uuid.UUID, externalIDs []string) (AddUsersResult, error) {
 	const most = 10_000
+	bad := named("name", name)
 	if len(ids)+len(externalIDs) > most {
-		return AddUsersResult{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "users", Problem: "are more than 10000"}}}
+		bad = append(bad, almanac.FieldError{Field: "users", Problem: "are more than 10000"})
+	}
+	if i := slices.IndexFunc(externalIDs, func(id string) bool { return !isText(id) }); i >= 0 {
+		bad = append(bad, almanac.FieldError{Field: "external_ids", Problem: fmt.Sprintf("has element %d, which %s", i, notText)})
+	}
+	if bad != nil {
+		return AddUsersResult{}, &almanac.ValidationError{Fields: bad}
 	}
 	return s.store.AddBroadcastUsers(ctx, name, ids, externalIDs)
+}
+
+// named returns what is wrong with a name of a stored broadcast.
+func named(field, name string) []almanac.FieldError {
+	if isText(name) {
+		return nil
+	}
+	return []almanac.FieldError{{Field: field, Problem: notText}}
 }
 
 // Complete says that the list of a broadcast is complete: Run stores its events from then on. Repeating the call changes nothing. The errors are
@@ -95,8 +110,9 @@ func (s *Sender) Complete(ctx context.Context, name string) (Status, error) {
 }
 
 // Stop stops a broadcast. When it has returned, no event of the broadcast is stored or claimed any more, by any program. Deliveries that are under way
-// end. The pending events become CANCELLED with the reason, as fast as Run of any program does that. Stopping a stopped broadcast
-// changes nothing. The reason has at most 1,000 bytes and may be empty.
+// end. The pending events become CANCELLED with the reason, as fast as Run of any program does that, before it stores anything. Stopping a stopped broadcast
+// changes nothing, unless the reason is another one: then events that are not cancelled yet get that. The reason has at most 1,000 bytes
+// and may be empty.
 //
 // The error matches [almanac.ErrNotFound] if there is no such broadcast, and [almanac.ErrInvalidStateTransition] if it has
 // ended. It matches [ErrStillClaimed] if claims did not end within seconds: the broadcast is stopped then, and only
@@ -105,14 +121,12 @@ func (s *Sender) Complete(ctx context.Context, name string) (Status, error) {
 //
 // To hold a broadcast for a while, pause its lane instead (see [Broadcast.Lane] and [almanac.Operator].Pause).
 func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) {
-	if len(reason) > 1000 || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
-		return Status{}, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "reason", Problem: "has more than 1000 bytes, or is no text"}}}
-	}
 	return s.act(ctx, name, Stop, reason)
 }
 
 // Resume continues a stopped broadcast. Run of any program then requeues the events that the stop has cancelled, under their
-// idempotency keys, and users who had no event yet get one. Events whose time has passed meanwhile are due at once. A requeued
+// idempotency keys, and users who had no event yet get one, also those who were refused or locked before. Users who are locked meanwhile are tried
+// again. Events whose time has passed meanwhile are due at once. A requeued
 // event keeps its instant, also when its user moves to another zone (see [almanac.Event.Requeue]). Events that the stop has not
 // cancelled yet are delivered as well. The errors are those of Stop.
 func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
@@ -120,6 +134,13 @@ func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
 }
 
 func (s *Sender) act(ctx context.Context, name string, a Action, reason string) (Status, error) {
+	bad := named("name", name)
+	if len(reason) > 1000 || !isText(reason) {
+		bad = append(bad, almanac.FieldError{Field: "reason", Problem: "has more than 1000 bytes, or is no text"})
+	}
+	if bad != nil {
+		return Status{}, &almanac.ValidationError{Fields: bad}
+	}
 	is, err := s.store.StepBroadcast(ctx, name, a, reason)
 	s.wake()
 	return is, err
@@ -127,14 +148,21 @@ func (s *Sender) act(ctx context.Context, name string, a Action, reason string) 
 
 // Get returns a broadcast. The error matches [almanac.ErrNotFound] if there is none.
 func (s *Sender) Get(ctx context.Context, name string) (Status, error) {
+	if bad := named("name", name); bad != nil {
+		return Status{}, &almanac.ValidationError{Fields: bad}
+	}
 	return s.store.Broadcast(ctx, name)
 }
 
 // List returns up to limit broadcasts, newest first. After is the name of the last one of the page before; "" means the
 // newest. The limit is 1 to 1,000. Zero means 100.
 func (s *Sender) List(ctx context.Context, after string, limit int) ([]Status, error) {
+	bad := named("after", after)
 	if limit < 0 || limit > 1000 {
-		return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}
+		bad = append(bad, almanac.FieldError{Field: "limit", Problem: "is not between 1 and 1000"})
+	}
+	if bad != nil {
+		return nil, &almanac.ValidationError{Fields: bad}
 	}
 	return s.store.Broadcasts(ctx, after, cmp.Or(limit, 100))
 }
@@ -143,13 +171,19 @@ func (s *Sender) List(ctx context.Context, after string, limit int) ([]Status, e
 // index: a million take about a fifth of a second. Events that follow a user count in the zone where the user was when they were
 // stored, and their outcome in the zone where they ended. An event that an operator requeues counts as another one.
 func (s *Sender) Progress(ctx context.Context, name string) (Progress, error) {
+	if bad := named("name", name); bad != nil {
+		return Progress{}, &almanac.ValidationError{Fields: bad}
+	}
 	return s.store.BroadcastProgress(ctx, name)
 }
 
 // Delete deletes a broadcast that has ended, or was stopped and has nothing pending any more. Its events stay until they
-// are pruned. The name stays used: a broadcast with the same name reaches only users who have had no event of it.
-// The error matches [almanac.ErrInvalidStateTransition] if the broadcast has not ended.
+// are pruned, and until then no other broadcast of the type may have the name. After that, one with the same name reaches only users who
+// have had no event of it. The error matches [almanac.ErrInvalidStateTransition] if the broadcast has not ended.
 func (s *Sender) Delete(ctx context.Context, name string) error {
+	if bad := named("name", name); bad != nil {
+		return &almanac.ValidationError{Fields: bad}
+	}
 	for more := true; more; {
 		var err error
 		if more, err = s.store.DeleteBroadcast(ctx, name); err != nil {
@@ -177,10 +211,10 @@ func (s *Sender) Prune(ctx context.Context, before time.Time) (pruned int, err e
 			}
 			pruned++
 		}
-		if kept == "" || len(page) < 1000 {
+		if len(page) < 1000 {
 			return pruned, nil
 		}
-		after = kept
+		after = cmp.Or(kept, after)
 	}
 }
 

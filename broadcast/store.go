@@ -54,16 +54,26 @@ type Status struct {
 // WasStopped is the beginning of each [Status.StopReason].
 const WasStopped = "broadcast stopped"
 
-// StopReason is the reason with which the events of a stopped broadcast are CANCELLED.
+// StopReason is the reason with which the events of a stopped broadcast are CANCELLED: that of the last stop.
 func (s Status) StopReason() string {
-	reason := WasStopped
+	if reason := s.lastStop().Reason; reason != "" {
+		return WasStopped + ": " + reason
+	}
+	return WasStopped
+}
+
+// lastStop returns the last stop, or the zero Step.
+func (s Status) lastStop() (stop Step) {
 	for _, step := range s.Steps {
-		if step.Action == Stop && step.Reason != "" {
-			reason = WasStopped + ": " + step.Reason
+		if step.Action == Stop {
+			stop = step
 		}
 	}
-	return reason
+	return stop
 }
+
+// StopsAnew reports whether a stop of a stopped broadcast is stored as another Step: if it gives another reason. Every [Store] calls it.
+func (s Status) StopsAnew(reason string) bool { return reason != "" && reason != s.lastStop().Reason }
 
 // After returns the state of a broadcast after an action. The error matches [almanac.ErrInvalidStateTransition]. Every
 // [Store] calls it. An action that has been done already changes nothing: then the state is the present one.
@@ -100,7 +110,7 @@ type Counts struct {
 	Users    int // users of the audience who were read
 	Stored   int // events that were stored
 	OptedOut int // users who have opted out of the type
-	Refused  int // users whose event could not be planned or stored, or who were locked at the last attempt
+	Refused  int // users whose event could not be planned or stored, or who were locked, at the last attempt
 	LeftOut  int // users of a zone that is left out
 }
 
@@ -183,7 +193,8 @@ var ErrStillClaimed = errors.New("broadcast: stopped, but claims of its events h
 // Names of no broadcast are errors that match [almanac.ErrNotFound].
 type Store interface {
 	// CreateBroadcast stores a broadcast with the zones that users have, by [ZonesOf]. If the name is taken, it changes nothing
-	// and returns the stored one and true.
+	// and returns the stored one and true. The error matches [almanac.ErrExists] if there are events of a deleted broadcast with the
+	// name: events of its lane with the name as occurrence key.
 	CreateBroadcast(ctx context.Context, b Broadcast) (s Status, existed bool, err error)
 
 	// Broadcast returns a broadcast.
@@ -207,11 +218,12 @@ type Store interface {
 	// CountBroadcast returns how many users an audience has in each zone, and the time. It changes nothing.
 	CountBroadcast(ctx context.Context, b Broadcast) (users map[string]int, now time.Time, err error)
 
-	// TakeBroadcast leases a broadcast for a term and returns what to do next, or false if there is nothing to do now. It leaves out
-	// broadcasts of the types in without, and those that another program has leased. The zones of a broadcast come in this order: those that were read
-	// less often, then those that are due earlier. When all zones were
-	// read, TakeBroadcast makes the broadcast [Stored]. When all its events have ended, it sets EndedAt, and the state
-	// [Ended] unless the broadcast is Stopped.
+	// TakeBroadcast leases a broadcast for a term and returns what to do next, or false if there is nothing to do now. Stopped broadcasts come
+	// first, then those that were looked at least recently. It leaves out broadcasts that another program has leased. Without has types, and
+	// lanes of broadcasts, whose events the program cannot plan: it gets no zones to read of those, and loses its leases of them. The zones of a
+	// broadcast come in this order: those that were read less often, then those that are due earlier. When all zones were read and nothing
+	// is to be requeued, TakeBroadcast makes the broadcast [Stored]. When all its events have ended, it counts them, sets EndedAt, and
+	// sets the state [Ended] unless the broadcast is Stopped.
 	TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t Task, found bool, err error)
 
 	// StoreBroadcast reads up to limit users of the zone of a task who have no event of the broadcast, in the order of their ids, from where
@@ -221,40 +233,49 @@ type Store interface {
 	StoreBroadcast(ctx context.Context, t Task, term time.Duration, limit int, plan func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.Refusal, error)) (almanac.AddEventsResult, error)
 
 	// CancelBroadcast cancels up to limit pending events of a task whose broadcast is [Stopped], for its [Status.StopReason], and
-	// returns them. It leaves out events that another transaction has locked. The error is [ErrTaken] as in StoreBroadcast.
+	// returns them, also with an error. It leaves out events that another transaction has locked, and those that the database refuses to cancel: they
+	// are tried again after the others. The error is [ErrTaken] as in StoreBroadcast.
 	CancelBroadcast(ctx context.Context, t Task, term time.Duration, limit int) ([]almanac.Event, error)
 
 	// RequeueBroadcast takes the next events, up to limit and in the order of their ids, that are CANCELLED for a reason that begins with
 	// [WasStopped]. It stores the events that again returns for them, but none for an event that was requeued before, and none for a user
-	// who is deleted or whom another transaction has locked to delete. It stores in one transaction how far it has come, and
-	// extends the lease by a term. It returns what it has stored. After the last
-	// event, tasks have no Requeue any more. The error is [ErrTaken] as in StoreBroadcast.
+	// who is deleted. Events whose users another transaction has locked are taken again ten seconds after the last event, until they are requeued. An event that the
+	// database refuses to requeue stays CANCELLED. RequeueBroadcast stores how far it has come, and extends the lease by a term. It returns
+	// what it has stored, also with an error. After the last event, tasks have no Requeue any more. The error is [ErrTaken] as in StoreBroadcast.
 	RequeueBroadcast(ctx context.Context, t Task, term time.Duration, limit int, again func(events []almanac.Event, now time.Time) ([]almanac.Event, error)) ([]almanac.Event, error)
 
 	// DeleteBroadcast deletes a broadcast whose EndedAt is set, with its list of users. Its events stay until they are pruned. It deletes a
-	// part of a long list and returns true if more is left. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.
+	// part of a long list and returns true if more is left; the broadcast is [Ended] then. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.
 	DeleteBroadcast(ctx context.Context, name string) (more bool, err error)
 }
 
-// Next returns when to read a zone again after its n-th reading, in which some users were locked. The zero time means
-// never. A zone is read at least twice, unless it is Skipped: the second reading finds users who have moved to it from a
-// zone that was not read yet. With Newcomers, it is also read a minute before it is due, and when it is due.
-func (t Task) Next(n, locked int, now time.Time) time.Time {
-	const tries, again, before = 8, 10 * time.Second, time.Minute
-	nearly := t.Zone.Due.Add(-before)
+// Next returns when to read a zone again after its n-th reading, which was due at an instant, and in which some users were
+// locked. The zero time means never. Zones with locked users are read again after 10 seconds, and then after twice as long each time: seven
+// times in 21 minutes. A zone is read at least twice, unless it is Skipped: the second reading finds users who have moved to it from a
+// zone that was not read yet. With Newcomers, it is also read a minute before it is due, and once more when it is due.
+func (t Task) Next(n, locked int, was, now time.Time) time.Time {
+	const tries, again, early = 8, 10 * time.Second, time.Minute
+	nearly := t.Zone.Due.Add(-early)
 	switch {
 	case t.Zone.Skipped:
 		return time.Time{}
 	case locked > 0 && n < tries:
-		return now.Add(again)
-	case t.Newcomers && now.Before(nearly):
+		return now.Add(again << max(0, n-1))
+	case t.Until().After(t.CreatedAt) && now.Before(nearly):
 		return nearly
-	case t.Newcomers && now.Before(t.Zone.Due):
-		return t.Zone.Due
+	case t.Until().After(t.CreatedAt) && was.Before(t.Zone.Due): // users may have been created while the zone was read
+		return latest(now, t.Zone.Due)
 	case n == 1:
 		return now
 	}
 	return time.Time{}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Until returns until when users must have been created to be read.

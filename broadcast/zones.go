@@ -31,6 +31,9 @@ func ZonesOf(b Broadcast, names []string, created time.Time) []Zone {
 	return zones
 }
 
+// ZoneOf returns when the broadcast is due in a zone, whether or not its audience selects the zone.
+func (s Status) ZoneOf(name string) Zone { return s.zone(name, s.CreatedAt.UTC()) }
+
 func (b Broadcast) zone(name string, created time.Time) Zone {
 	z := Zone{Name: name, At: b.At, Due: b.Instant}
 	in := calendar.StoredTimezone(name)

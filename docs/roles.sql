@@ -145,10 +145,10 @@ BEGIN
     GRANT INSERT ON due_changes TO almanac_worker, almanac_api;
 
     -- The API creates broadcasts, and adds users to their lists. Both add zones that users have by now, and change the state: the API when a
-    -- list is complete, the worker when everything is stored or has ended.
+    -- list is complete, the worker when everything is stored or has ended. The API leases none.
     GRANT SELECT ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_worker, almanac_api;
-    GRANT INSERT (broadcast, zone, wall, due, late) ON broadcast_zones TO almanac_worker, almanac_api;
-    GRANT UPDATE (state, ended_at, look_at, requeued, lease, lease_until) ON broadcasts TO almanac_worker, almanac_api;
+    GRANT INSERT (broadcast, zone, wall, due, late, next_at) ON broadcast_zones TO almanac_worker, almanac_api;
+    GRANT UPDATE (state, look_at) ON broadcasts TO almanac_worker, almanac_api;
 
     -- The worker alone. Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least. Pruning locks ended events, whose guard refuses every update.
@@ -185,6 +185,7 @@ BEGIN
         claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) TO almanac_worker;
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
     -- How far a broadcast is.
+    GRANT UPDATE (ended_at, requeue_at, requeued, missed, cancel_at, cancel_id, counted, lease, lease_until) ON broadcasts TO almanac_worker;
     GRANT UPDATE (reads, next_at, position, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
         ON broadcast_zones TO almanac_worker;
     -- Events that a stop has cancelled are requeued after a resume. A requeued event keeps the number of claims and the last error.
@@ -207,7 +208,7 @@ BEGIN
     GRANT INSERT (name, event_type, payload, wall, instant, passed, attributes, locale, zones, listed, newcomers, state, look_at) ON broadcasts
         TO almanac_api;
     GRANT INSERT (broadcast, action, reason) ON broadcast_steps TO almanac_api;
-    GRANT INSERT (user_id, broadcast) ON broadcast_users TO almanac_api;
+    GRANT INSERT (user_id, broadcast, zone) ON broadcast_users TO almanac_api;
 
     -- The operator, besides what the worker and the API may.
     GRANT SELECT, INSERT, UPDATE (rate, burst, places, daily, weight, paused_since, paused_until, pause_reason, pause_author) ON lanes
@@ -229,7 +230,7 @@ BEGIN
     -- Without user ids, so that no birthday can be assigned to a user; without texts of the host and of receivers; and without
     -- idempotency keys, which can be guessed: see docs/adr/0039-privileges.md. A count reads each of the views by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
-        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from, lane)
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from, lane, of_broadcast)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than which event is open and when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count, lane, consulted) ON queue TO almanac_reader;
@@ -246,8 +247,10 @@ BEGIN
         failures) ON lane_states TO almanac_reader;
     GRANT SELECT (scope, event_type, pass, at) ON visits TO almanac_reader;
     GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
-    -- What is broadcast and by whom, and how far it is, without the last user who was read.
-    GRANT SELECT ON broadcasts, broadcast_steps TO almanac_reader;
+    -- When something is broadcast and how far it is: without what, without attributes of users, without principals, and without the last
+    -- user who was read.
+    GRANT SELECT (name, event_type, wall, instant, passed, locale, zones, listed, newcomers, state, created_at, ended_at, look_at) ON broadcasts TO almanac_reader;
+    GRANT SELECT (id, broadcast, action, at) ON broadcast_steps TO almanac_reader;
     GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
         ON broadcast_zones TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.

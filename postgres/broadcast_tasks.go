@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +23,11 @@ func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Du
 			t, found = broadcast.Task{Token: token}, false
 			var name string
 			args := pgx.StrictNamedArgs{"token": uuidArg(token), "term": term, "without": without}
+			if len(without) > 0 {
+				if _, err := tx.Exec(ctx, s.statements.LeaveBroadcasts, pgx.StrictNamedArgs{"token": uuidArg(token), "without": without}); err != nil {
+					return err
+				}
+			}
 			err := tx.QueryRow(ctx, s.statements.TakeBroadcast, args).Scan(&name, &t.Requeue)
 			if more = err == nil; !more {
 				if errors.Is(err, pgx.ErrNoRows) {
@@ -78,23 +81,6 @@ func scanBroadcastZone(row pgx.CollectableRow) (z broadcast.Zone, err error) {
 	return z, err
 }
 
-// restOf reports whether a broadcast has events to cancel. If not, it notes that all have ended, or when to look again.
-func (s *Store) restOf(ctx context.Context, tx pgx.Tx, is broadcast.Status) (found bool, err error) {
-	var pending, processing bool
-	if err := tx.QueryRow(ctx, s.statements.OpenBroadcast, pgx.StrictNamedArgs{"type": is.Type, "lane": is.Lane()}).Scan(&pending, &processing); err != nil {
-		return false, err
-	}
-	switch {
-	case pending && is.State == broadcast.Stopped:
-		return true, nil
-	case pending || processing:
-		_, err = tx.Exec(ctx, s.statements.LookAgain, pgx.StrictNamedArgs{"name": is.Name})
-	default:
-		_, err = tx.Exec(ctx, s.statements.EndBroadcast, pgx.StrictNamedArgs{"name": is.Name, "lane": is.Lane()})
-	}
-	return false, err
-}
-
 // StoreBroadcast stores the events of a page of users.
 func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (added almanac.AddEventsResult, err error) {
 	p := broadcastPage{store: s, task: t, term: term, plan: plan, tells: true}
@@ -135,6 +121,7 @@ type broadcastPlace struct {
 	first  bool        // whether it is the first page of a reading
 	reads  int         // how often the zone was read before
 	locked int         // on earlier pages
+	due    *time.Time  // when this reading was due
 }
 
 // scans is how many users a page looks at: the limit, and more if few of them match.
@@ -149,7 +136,7 @@ func (p *broadcastPage) read(ctx context.Context, limit int) error {
 	return p.store.do(ctx, "find users of a broadcast", func(ctx context.Context, db DB) (err error) {
 		p.at, err = one(ctx, db, p.store.statements.BroadcastPage, args, func(row pgx.CollectableRow) (at broadcastPlace, err error) {
 			var scanned int
-			err = row.Scan(&at.ids, &at.last, &scanned, &at.first, &at.reads, &at.locked)
+			err = row.Scan(&at.ids, &at.last, &scanned, &at.first, &at.reads, &at.locked, &at.due)
 			if len(at.ids) == limit {
 				at.last = &at.ids[limit-1]
 			} else if scanned < scans*limit {
@@ -246,126 +233,8 @@ func (p *broadcastPage) count(ctx context.Context, tx pgx.Tx, c broadcast.Counts
 		if err != nil {
 			return err
 		}
-		zone["next"] = orNull(p.task.Next(p.at.reads+1, p.at.locked+p.locked+locked, now.UTC()))
+		zone["next"] = orNull(p.task.Next(p.at.reads+1, p.at.locked+p.locked+locked, utcOrZero(p.at.due), now.UTC()))
 	}
 	_, err = tx.Exec(ctx, s.statements.MoveBroadcastZone, zone)
 	return err
-}
-
-// CancelBroadcast cancels pending events of a stopped broadcast.
-func (s *Store) CancelBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int) (cancelled []almanac.Event, err error) {
-	p := broadcastPage{store: s, task: t, term: term}
-	err = s.transact(ctx, "cancel events of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
-		cancelled = nil
-		if err := p.keep(ctx, tx, broadcast.Stopped); err != nil {
-			return err
-		}
-		ids, err := all(ctx, tx, s.statements.PendingOfBroadcast, pgx.StrictNamedArgs{"type": t.Type, "lane": t.Lane(), "limit": limit}, scanID)
-		if err != nil {
-			return err
-		}
-		if len(ids) == 0 { // those that are left are locked
-			_, err = tx.Exec(ctx, s.statements.LookAgain, pgx.StrictNamedArgs{"name": t.Name})
-			return err
-		}
-		pending, err := all(ctx, tx, s.statements.Waiting, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
-		if err != nil || len(pending) == 0 {
-			return err
-		}
-		now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
-		if err != nil {
-			return err
-		}
-		for i, e := range pending {
-			if pending[i], err = e.Cancel(t.StopReason()); err != nil {
-				return asIs(err)
-			}
-		}
-		cancelled, err = s.cancelAt(ctx, tx, pending, now)
-		return err
-	})
-	return cancelled, err
-}
-
-// RequeueBroadcast requeues events of a broadcast that a stop has cancelled.
-func (s *Store) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
-	p := broadcastPage{store: s, task: t, term: term}
-	err = s.transact(ctx, "requeue events of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
-		stored = nil
-		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
-			return err
-		}
-		var last *uuid.UUID
-		var ids []uuid.UUID
-		rows, err := query(ctx, tx, s.statements.CancelledOfBroadcast, pgx.StrictNamedArgs{"name": t.Name, "lane": t.Lane(), "reason": broadcast.WasStopped, "limit": limit})
-		if err != nil {
-			return err
-		}
-		var id uuid.UUID
-		var free bool
-		if _, err := pgx.ForEachRow(rows, []any{&id, &free}, func() error {
-			if last = new(id); free {
-				ids = append(ids, id)
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		if len(ids) > 0 {
-			if stored, err = s.requeueCancelled(ctx, tx, ids, again); err != nil {
-				return err
-			}
-		}
-		zones := make(map[string]int)
-		for _, e := range stored {
-			zones[e.Zone]++
-		}
-		args := pgx.StrictNamedArgs{"name": t.Name, "requeued": nil, "zones": slices.Sorted(maps.Keys(zones)), "counts": []int{}}
-		if last != nil {
-			args["requeued"] = uuidArg(*last)
-		}
-		for _, zone := range args["zones"].([]string) {
-			args["counts"] = append(args["counts"].([]int), zones[zone])
-		}
-		if _, err := tx.Exec(ctx, s.statements.MoveBroadcast, args); err != nil {
-			return err
-		}
-		return s.hint(ctx, tx, stored)
-	})
-	return stored, err
-}
-
-// requeueCancelled requeues cancelled events.
-func (s *Store) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
-	ended, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
-	if err != nil {
-		return nil, err
-	}
-	now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
-	if err != nil {
-		return nil, err
-	}
-	events, err := again(ended, now.UTC())
-	if err != nil {
-		return nil, asIs(err)
-	}
-	return s.requeue(ctx, tx, events)
-}
-
-// cancelAt cancels pending events of several users at a time, and returns them as stored. It leaves out events that were claimed meanwhile.
-func (s *Store) cancelAt(ctx context.Context, tx pgx.Tx, events []almanac.Event, now time.Time) ([]almanac.Event, error) {
-	ids, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
-		"ids":      uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
-		"versions": column(events, func(e almanac.Event) int { return e.Version }),
-		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
-		"waiting":  column(events, func(almanac.Event) bool { return false }),
-		"ended": column(events, func(e almanac.Event) pgtype.Timestamp {
-			return localOrNull(e.Occurrence().Zone.WallTime(now)) // the zone of the user, unless the user has moved
-		}),
-	}, scanID)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
-	return inOrderOf(events, stored), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,8 +43,15 @@ func (s *Store) CreateBroadcast(ctx context.Context, b broadcast.Broadcast) (is 
 				return err
 			}
 		}
-		is, err = s.broadcast(ctx, tx, b.Name)
-		return err
+		found, err := all(ctx, tx, s.statements.Broadcasts, pgx.StrictNamedArgs{"name": b.Name, "after": "", "limit": 1}, scanBroadcast)
+		if err == nil && len(found) == 0 {
+			err = asIs(fmt.Errorf("postgres: %w: events of a deleted broadcast %q", almanac.ErrExists, b.Name))
+		}
+		if err != nil {
+			return err
+		}
+		is = found[0]
+		return nil
 	})
 	return is, existed, err
 }
@@ -73,17 +81,22 @@ func (s *Store) addZones(ctx context.Context, tx pgx.Tx, b broadcast.Broadcast, 
 		return false, err
 	}
 	zones := broadcast.ZonesOf(b, names, created)
+	return len(zones) > 0, s.storeZones(ctx, tx, b.Name, zones, true)
+}
+
+// storeZones stores zones of a broadcast, unless it has them. Read says whether their users are to be read.
+func (s *Store) storeZones(ctx context.Context, tx pgx.Tx, name string, zones []broadcast.Zone, read bool) error {
 	if len(zones) == 0 {
-		return false, nil
+		return nil
 	}
-	_, err = tx.Exec(ctx, s.statements.AddBroadcastZones, pgx.StrictNamedArgs{
-		"name":  b.Name,
+	_, err := tx.Exec(ctx, s.statements.AddBroadcastZones, pgx.StrictNamedArgs{
+		"name": name, "read": read,
 		"zones": column(zones, func(z broadcast.Zone) string { return z.Name }),
 		"walls": column(zones, func(z broadcast.Zone) pgtype.Timestamp { return localOrNull(z.At) }),
 		"dues":  column(zones, func(z broadcast.Zone) *time.Time { return orNull(z.Due.UTC()) }),
 		"late":  column(zones, func(z broadcast.Zone) bool { return z.Late }),
 	})
-	return true, err
+	return err
 }
 
 // noBroadcast returns the error for a name of no broadcast.
@@ -190,15 +203,20 @@ func (s *Store) StepBroadcast(ctx context.Context, name string, a broadcast.Acti
 			return err
 		}
 		to, err := is.After(a)
-		if err != nil || to == is.State {
+		if err != nil || to == is.State && (a != broadcast.Stop || !is.StopsAnew(reason)) {
 			return asIs(err)
 		}
 		if err := s.addStep(ctx, tx, name, a, reason); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, s.statements.SetBroadcastState, pgx.StrictNamedArgs{
-			"name": name, "state": string(to), "requeue": a == broadcast.Resume && to == broadcast.Storing,
-		}); err != nil {
+		if a == broadcast.Complete {
+			_, err = tx.Exec(ctx, s.statements.CompleteBroadcast, pgx.StrictNamedArgs{"name": name})
+		} else {
+			_, err = tx.Exec(ctx, s.statements.SetBroadcastState, pgx.StrictNamedArgs{
+				"name": name, "state": string(to), "requeue": a == broadcast.Resume && to == broadcast.Storing,
+			})
+		}
+		if err != nil {
 			return err
 		}
 		if is, err = s.broadcast(ctx, tx, name); err != nil {
@@ -248,10 +266,14 @@ func (s *Store) BroadcastProgress(ctx context.Context, name string) (p broadcast
 		p.Zones, err = all(ctx, db, s.statements.BroadcastProgress, args, func(row pgx.CollectableRow) (z broadcast.ZoneProgress, err error) {
 			var wall pgtype.Timestamp
 			var due *time.Time
-			err = row.Scan(&z.Name, &wall, &due, &z.Late, &z.Read, &z.Users, &z.Stored, &z.OptedOut, &z.Refused, &z.Counts.LeftOut, &z.Delivered, &z.Failed, &z.Cancelled)
-			z.At, z.Due, z.Skipped = wallOrZero(wall), utcOrZero(due), due == nil
+			var unknown bool
+			err = row.Scan(&z.Name, &wall, &due, &z.Late, &z.Read, &z.Users, &z.Stored, &z.OptedOut, &z.Refused, &z.Counts.LeftOut, &z.Delivered, &z.Failed, &z.Cancelled, &unknown)
+			if z.At, z.Due, z.Skipped = wallOrZero(wall), utcOrZero(due), due == nil; unknown {
+				z.Zone = p.ZoneOf(z.Name)
+			}
 			return z, err
 		})
+		slices.SortFunc(p.Zones, func(a, b broadcast.ZoneProgress) int { return a.Zone.Compare(b.Zone) })
 		return err
 	})
 	return p, err

@@ -3,11 +3,7 @@
 package postgres_test
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
@@ -40,21 +36,4 @@ func TestRefusedNeighboursDelayNoOtherRow(t *testing.T) {
 			}
 		})
 	}
-}
-
-// checkOthersAreDone has a new store write n rows, the first of which the database refuses, and checks that the others are done.
-func (c manyRows) checkOthersAreDone(t *testing.T, pool *pgxpool.Pool, code string, n, refused int) {
-	t.Helper()
-	call, victims, done := c.prepare(t, pool, mustStore(t, pool), n, refused)
-	refuseRow(t, pool, c.trigger, victims, code)
-
-	err := call()
-
-	if c.fails {
-		require.ErrorContains(t, err, strings.TrimPrefix(code, atCommit))
-	} else {
-		require.NoError(t, err, code)
-	}
-	require.Equal(t, n-refused, done(), code)
-	startOver(t, pool)
 }

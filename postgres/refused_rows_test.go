@@ -38,6 +38,9 @@ var manyRowsCalls = map[string]manyRows{
 	"AddEvents":                   {prepare: prepareAddEvents, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
 	"AddSuccessors":               {prepare: prepareAddSuccessors, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
 	"CreateUsers":                 {prepare: prepareCreateUsers, trigger: "BEFORE INSERT ON almanac.users", allOf: []int{1, 2, 10}},
+	"StoreBroadcast":              {prepare: prepareStoreBroadcast, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
+	"CancelBroadcast":             {prepare: prepareCancelBroadcast, trigger: "BEFORE UPDATE ON almanac.series", allOf: []int{10}},
+	"RequeueBroadcast":            {prepare: prepareRequeueBroadcast, trigger: "BEFORE INSERT ON almanac.series", allOf: []int{10}},
 	"EditUsers":                   {prepare: prepareEditUsers, trigger: "BEFORE UPDATE ON almanac.users", allOf: []int{1, 2, 10}},
 	"ReleaseExpired, one lease":   {prepare: prepareRelease(100), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
 	"ReleaseExpired, many leases": {prepare: prepareRelease(1), trigger: "BEFORE UPDATE ON almanac.series", fails: true, allOf: []int{1, 2, 10}},
@@ -522,4 +525,21 @@ func TestPruneEndsItsRoundWhenAnErrorMayBeAboutAllEvents(t *testing.T) {
 		require.ErrorContains(t, err, "54000")
 		require.Equal(t, goesOn, next != "", limit)
 	}
+}
+
+// checkOthersAreDone has a new store write n rows, the first of which the database refuses, and checks that the others are done.
+func (c manyRows) checkOthersAreDone(t *testing.T, pool *pgxpool.Pool, code string, n, refused int) {
+	t.Helper()
+	call, victims, done := c.prepare(t, pool, mustStore(t, pool), n, refused)
+	refuseRow(t, pool, c.trigger, victims, code)
+
+	err := call()
+
+	if c.fails {
+		require.ErrorContains(t, err, strings.TrimPrefix(code, atCommit))
+	} else {
+		require.NoError(t, err, code)
+	}
+	require.Equal(t, n-refused, done(), code)
+	startOver(t, pool)
 }

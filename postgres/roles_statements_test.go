@@ -13,14 +13,15 @@ import (
 
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
-	"worker operator": `CancelledOfBroadcast CountBroadcastUsers EndBroadcast EndClaims MoveBroadcast MoveBroadcastZone RequeueEvents
+	"worker operator": `CancelledOfBroadcast CountBroadcastUsers CountEnded CountRequeued EndBroadcast EndedOfBroadcast EndClaims KeepBroadcast LeaveBroadcasts
+		LockCancelled LookAgain MoveBroadcast MoveBroadcastCancel MoveBroadcastZone RequeueEvents RestartBroadcast RestBroadcast SetBroadcastState TakeBroadcast
 		Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
 		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutCalendar PutQuarantine PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks
 		TryAlone VisitAgain`,
 	"api operator":           "AddBroadcastStep AddBroadcastUsers CreateBroadcast HideUser InsertUsers UpdateUsers",
 	"operator":               "DeleteBroadcast DeleteBroadcastUsers Pause PutLane RemoveLane Resume",
 	"worker operator reader": "LaneBefore LaneLoads Lanes ListLeases Paused Until",
-	"worker api operator reader": `BroadcastProgress Broadcasts NextBroadcastZone OpenBroadcast UserZones
+	"worker api operator reader": `BroadcastProgress NextBroadcastZone UserZones
 		Calendars Consulted DueCounts Missed Quarantines Settings StatsBacklog StatsLatest StatsPending StatsProcessing StatsTypes StatsUsers StatsWave
 		StatsZones StatsZonesSampled ZoneMarks ZoneRules`,
 	"relay":                            "CreateConsumer DeleteConsumer MoveConsumer OutboxLow PruneOutbox ReadOutbox TakeConsumer",

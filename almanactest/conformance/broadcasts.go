@@ -20,7 +20,7 @@ import (
 // TestBroadcasts checks that a store does what [broadcast.Store] promises, on a repository for the same data. It runs subtests as
 // [TestRepository] does. The repository must be able to pause.
 func TestBroadcasts(t *testing.T, open func(t *testing.T) (almanac.Repository, broadcast.Store)) {
-	for _, chapter := range []map[string]func(*broadcastKit){broadcastCases, broadcastStateCases} {
+	for _, chapter := range []map[string]func(*broadcastKit){broadcastCases, broadcastStateCases, broadcastNeighbourCases} {
 		for name, check := range chapter {
 			t.Run("Broadcasts/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -300,6 +300,9 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		k.same("pruned", must(k.Prune(k.Context(), p.EndedAt.Add(time.Second)))(k.kit), 1)
 		k.same("pauses", len(must(k.r.Paused(k.Context()))(k.kit)), 0)
 		k.same("events stay", len(k.events("sale")), 2)
+		_, err := k.Start(k.Context(), b)
+		k.is(err, almanac.ErrExists)
+		k.prune(k.now.Add(time.Hour))
 		k.same("the name is used", k.send(b).Total().Counts, broadcast.Counts{})
 	},
 }

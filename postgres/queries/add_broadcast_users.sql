@@ -1,14 +1,16 @@
--- Add users to the list of a broadcast. Locks the users against deletion, and waits for transactions that delete them.
+-- Add users to the list of a broadcast. Locks the users against edits and deletion, so that their zones
+-- stay, and waits for transactions that do either.
 --   @name text · @ids uuid[] · @external_ids text[]
 -- Returns how many were added, the ids of no user, and the external ids of no user.
 WITH found AS MATERIALIZED (
-    SELECT u.id, u.external_id
+    SELECT u.id, u.external_id, u.timezone
     FROM :"schema".users u
     WHERE (u.id = ANY (@ids::uuid[]) OR u.external_id = ANY (@external_ids::text[])) AND u.deleted_at IS NULL
-    FOR KEY SHARE
+    ORDER BY u.id
+    FOR SHARE
 ), added AS (
-    INSERT INTO :"schema".broadcast_users (user_id, broadcast)
-    SELECT found.id, @name::text
+    INSERT INTO :"schema".broadcast_users (user_id, broadcast, zone)
+    SELECT found.id, @name::text, found.timezone
     FROM found
     ON CONFLICT (user_id, broadcast) DO NOTHING
     RETURNING user_id

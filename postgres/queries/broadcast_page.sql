@@ -2,27 +2,38 @@
 --   @name text · @zone text · @type text · @detached text (these name the series of its events) · @until timestamptz (when users were created)
 --   @attributes text (JSON; NULL: any) · @locale text ('': any) · @listed boolean · @scan bigint (users to look at) · @limit bigint
 -- Locks nothing. Returns the users; the last user who was looked at, or NULL; how many were looked at; and of the zone, whether the page is its first
--- one, how often it was read before, and how many users were locked on earlier pages. Subqueries make the planner look users up one by one.
+-- one, how often it was read before, how many users were locked on earlier pages, and when this reading was due. Subqueries make the planner
+-- look users up one by one.
 WITH at AS MATERIALIZED (
-    SELECT z.position, z.reads, CASE WHEN z.position IS NULL THEN 0::bigint ELSE z.locked END AS locked
+    SELECT z.position, z.reads, z.next_at, CASE WHEN z.position IS NULL THEN 0::bigint ELSE z.locked END AS locked
     FROM :"schema".broadcast_zones z
     WHERE z.broadcast = @name::text AND z.zone = @zone::text
 ), scanned AS MATERIALIZED (
-    SELECT u.id, u.created_at, u.attributes, u.locale
-    FROM :"schema".users u
-    WHERE u.timezone = @zone::text AND u.deleted_at IS NULL
-        AND u.id > coalesce((SELECT at.position FROM at), '00000000-0000-0000-0000-000000000000')
-    ORDER BY u.id
-    LIMIT @scan::bigint
+    (
+        SELECT u.id, u.created_at, u.deleted_at, u.attributes, u.locale
+        FROM :"schema".users u
+        WHERE NOT @listed::boolean AND u.timezone = @zone::text AND u.deleted_at IS NULL
+            AND u.id > coalesce((SELECT at.position FROM at), '00000000-0000-0000-0000-000000000000')
+        ORDER BY u.id
+        LIMIT @scan::bigint
+    )
+    UNION ALL
+    SELECT l.user_id, u.created_at, u.deleted_at, u.attributes, u.locale
+    FROM (
+        SELECT o.user_id
+        FROM :"schema".broadcast_users o
+        WHERE @listed::boolean AND o.broadcast = @name::text AND o.zone = @zone::text
+            AND o.user_id > coalesce((SELECT at.position FROM at), '00000000-0000-0000-0000-000000000000')
+        ORDER BY o.user_id
+        LIMIT @scan::bigint
+    ) l
+    LEFT JOIN LATERAL (SELECT * FROM :"schema".users o WHERE o.id = l.user_id OFFSET 0) u ON true
 ), picked AS MATERIALIZED (
     SELECT s.id
     FROM scanned s
-    WHERE s.created_at <= @until::timestamptz
+    WHERE s.created_at <= @until::timestamptz AND s.deleted_at IS NULL
         AND (@attributes::text IS NULL OR s.attributes @> @attributes::text::jsonb)
         AND (@locale::text = '' OR s.locale = @locale::text OR pg_catalog.starts_with(s.locale, @locale::text || '-'::text))
-        AND (NOT @listed::boolean OR (
-            SELECT l.user_id FROM :"schema".broadcast_users l WHERE l.user_id = s.id AND l.broadcast = @name::text
-        ) IS NOT NULL)
         AND (
             SELECT x.id
             FROM :"schema".series x
@@ -32,5 +43,5 @@ WITH at AS MATERIALIZED (
     LIMIT @limit::bigint
 )
 SELECT ARRAY (SELECT p.id FROM picked p ORDER BY p.id), (SELECT s.id FROM scanned s ORDER BY s.id DESC LIMIT 1), (SELECT count(*) FROM scanned),
-    at.position IS NULL, at.reads, at.locked
+    at.position IS NULL, at.reads, at.locked, at.next_at
 FROM at

@@ -1,16 +1,21 @@
 -- How far a broadcast is in each zone.
 --   @name text · @lane text · @ended boolean (whether its events were counted when they had ended)
-SELECT z.zone, z.wall, z.due, z.late, z.next_at IS NULL, z.users_read, z.stored, z.opted_out, z.refused, z.left_out,
+-- Returns zones that users have moved to since, too: the wall time is NULL then, as is the instant, and the last column true.
+SELECT coalesce(z.zone, c.zone), z.wall, z.due, coalesce(z.late, false), z.next_at IS NULL, coalesce(z.users_read, 0::bigint), coalesce(z.stored, 0::bigint),
+    coalesce(z.opted_out, 0::bigint), coalesce(z.refused, 0::bigint), coalesce(z.left_out, 0::bigint),
     CASE WHEN @ended::boolean THEN coalesce(z.delivered, 0::bigint) ELSE coalesce(c.delivered, 0::bigint) END,
     CASE WHEN @ended::boolean THEN coalesce(z.failed, 0::bigint) ELSE coalesce(c.failed, 0::bigint) END,
-    CASE WHEN @ended::boolean THEN coalesce(z.cancelled, 0::bigint) ELSE greatest(coalesce(c.cancelled, 0::bigint) - z.requeued, 0::bigint) END
-FROM :"schema".broadcast_zones z
-LEFT JOIN (
+    CASE WHEN @ended::boolean THEN coalesce(z.cancelled, 0::bigint) ELSE greatest(coalesce(c.cancelled, 0::bigint) - coalesce(z.requeued, 0::bigint), 0::bigint) END,
+    z.zone IS NULL
+FROM (
+    SELECT o.zone, o.wall, o.due, o.late, o.next_at, o.users_read, o.stored, o.opted_out, o.refused, o.left_out, o.requeued, o.delivered, o.failed, o.cancelled
+    FROM :"schema".broadcast_zones o
+    WHERE o.broadcast = @name::text
+) z
+FULL JOIN (
     SELECT h.target_timezone AS zone, count(*) FILTER (WHERE h.status = 'COMPLETED') AS delivered,
         count(*) FILTER (WHERE h.status = 'FAILED') AS failed, count(*) FILTER (WHERE h.status = 'CANCELLED') AS cancelled
     FROM :"schema".ended_events h
-    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.lane <> '' AND NOT @ended::boolean
+    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.of_broadcast AND NOT @ended::boolean
     GROUP BY h.target_timezone
-) c ON c.zone = z.zone AND NOT @ended::boolean
-WHERE z.broadcast = @name::text
-ORDER BY z.due NULLS LAST, z.zone
+) c ON c.zone = z.zone

@@ -1,0 +1,240 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// sale is a broadcast at an instant in three days.
+func sale() broadcast.Broadcast {
+	return broadcast.Broadcast{Name: "sale", Type: "NEWS", Instant: time.Now().Add(72 * time.Hour), Passed: broadcast.Skip}
+}
+
+// runs does what a program would do now.
+func runs(t *testing.T, sender *broadcast.Sender) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, sender.RunOnce(ctx, broadcast.RunOptions{}))
+}
+
+func stops(t *testing.T, sender *broadcast.Sender) {
+	t.Helper()
+	_, err := sender.Stop(t.Context(), "sale", "typo")
+	require.NoError(t, err)
+}
+
+func resumes(t *testing.T, sender *broadcast.Sender) {
+	t.Helper()
+	_, err := sender.Resume(t.Context(), "sale")
+	require.NoError(t, err)
+}
+
+// broadcasting stores users and a broadcast to them, and does steps of it.
+func broadcasting(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int, steps ...func(*testing.T, *broadcast.Sender)) ([]uuid.UUID, *broadcast.Sender) {
+	t.Helper()
+	ids := storeUsers(t, store, n)
+	_, sender := newBroadcaster(t, pool)
+	_, err := sender.Start(t.Context(), sale())
+	require.NoError(t, err)
+	for _, step := range steps {
+		step(t, sender)
+	}
+	return ids, sender
+}
+
+const queuedNews = "SELECT count(*) FROM almanac.queue WHERE lane = 'NEWS/sale'"
+
+func prepareStoreBroadcast(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
+	ids, sender := broadcasting(t, pool, store, n)
+	call = func() error { return sender.RunOnce(t.Context(), broadcast.RunOptions{}) }
+	return call, oneOf("NEW.user_id", ids[:refused]), rowsOf(t, pool, queuedNews)
+}
+
+func prepareCancelBroadcast(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
+	ids, sender := broadcasting(t, pool, store, n, runs, stops)
+	call = func() error { return sender.RunOnce(t.Context(), broadcast.RunOptions{}) }
+	return call, oneOf("OLD.user_id", ids[:refused]), rowsOf(t, pool, "SELECT count(*) FROM almanac.history WHERE lane = 'NEWS/sale' AND status = 'CANCELLED'")
+}
+
+func prepareRequeueBroadcast(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n, refused int) (call func() error, victims string, done func() int) {
+	ids, sender := broadcasting(t, pool, store, n, runs, stops, runs, resumes)
+	call = func() error { return sender.RunOnce(t.Context(), broadcast.RunOptions{}) }
+	return call, oneOf("NEW.user_id", ids[:refused]), rowsOf(t, pool, queuedNews)
+}
+
+// The database refuses three of thirteen rows. Each of the others is stored, cancelled or requeued.
+func TestARefusedRowOfABroadcastDelaysNoOtherRow(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"StoreBroadcast", "CancelBroadcast", "RequeueBroadcast"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			manyRowsCalls[name].checkOthersAreDone(t, pgtest.Pool(t), "P0001", 13, 3)
+		})
+	}
+}
+
+// A host keeps users locked for long. A resume waits for none of them, and requeues their events when they are free.
+func TestAResumeTriesTheEventsOfLockedUsersAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	s, sender := newBroadcaster(t, pool)
+	createCitizens(t, s, 5)
+	_, err := sender.Start(t.Context(), sale())
+	require.NoError(t, err)
+	runs(t, sender)
+	stops(t, sender)
+	runs(t, sender)
+	require.Zero(t, rowsOf(t, pool, queuedNews)())
+	gone := listOf[string](t, pool, "SELECT id::text FROM almanac.users ORDER BY id DESC LIMIT 1")[0]
+	host, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = host.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = host.Exec(t.Context(), "SELECT FROM almanac.users WHERE id IN (SELECT id FROM almanac.users ORDER BY id LIMIT 3) FOR UPDATE")
+	require.NoError(t, err)
+	_, err = host.Exec(t.Context(), "DELETE FROM almanac.users WHERE id = $1", gone)
+	require.NoError(t, err)
+
+	resumes(t, sender)
+	for range 2 {
+		runs(t, sender)
+		require.Equal(t, 36, rowsOf(t, pool, queuedNews)())
+		p, err := sender.Progress(t.Context(), "sale")
+		require.NoError(t, err)
+		require.Equal(t, broadcast.Storing, p.State)
+		require.Equal(t, 4, p.Total().Cancelled)
+		_, err = pool.Exec(t.Context(), "UPDATE almanac.broadcasts SET requeue_at = now(), look_at = now()")
+		require.NoError(t, err)
+	}
+	require.NoError(t, host.Commit(t.Context()))
+	runs(t, sender)
+	require.Equal(t, 39, rowsOf(t, pool, queuedNews)(), "one user is deleted")
+	is, err := sender.Get(t.Context(), "sale")
+	require.NoError(t, err)
+	require.Equal(t, broadcast.Stored, is.State)
+}
+
+// More events than one transaction counts have ended.
+func TestABroadcastCountsItsEventsInParts(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	_, sender := broadcasting(t, pool, mustStore(t, pool), 1, runs, stops, runs)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO almanac.history
+		SELECT r.*
+		FROM almanac.history h, generate_series(1, 110000) n, LATERAL jsonb_populate_record(h, jsonb_build_object('id', md5(n::text)::uuid)) r
+		WHERE h.lane = 'NEWS/sale'`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.broadcasts SET ended_at = NULL, look_at = now()")
+	require.NoError(t, err)
+	runs(t, sender)
+	p, err := sender.Progress(t.Context(), "sale")
+	require.NoError(t, err)
+	require.False(t, p.EndedAt.IsZero())
+	require.Equal(t, 110_001, p.Total().Cancelled)
+	require.Equal(t, 1, p.Total().Stored)
+}
+
+// An old transaction keeps the entries of cancelled events in the index. A page reads past none of them again.
+func TestCancellingABroadcastIsFlatBesideAnOldTransaction(t *testing.T) {
+	t.Parallel()
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
+	s, sender := newBroadcaster(t, pool)
+	createCitizens(t, s, 1000)
+	_, err := sender.Start(t.Context(), sale())
+	require.NoError(t, err)
+	runs(t, sender)
+	stops(t, sender)
+	old, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, old.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.queue")
+	require.NoError(t, err)
+
+	store, token := mustStore(t, pool), uuid.New()
+	var blocks []int
+	for {
+		task, found, err := store.TakeBroadcast(t.Context(), token, time.Minute, nil)
+		require.NoError(t, err)
+		if !found {
+			break
+		}
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		open, _ := planOf(t, tx, "ANALYZE, BUFFERS, ", received.last("open_broadcast"))
+		require.NoError(t, tx.Rollback(t.Context()))
+		done, err := store.CancelBroadcast(t.Context(), task, time.Minute, 400)
+		require.NoError(t, err)
+		require.Len(t, done, 400)
+		tx, err = pool.Begin(t.Context())
+		require.NoError(t, err)
+		next, _ := planOf(t, tx, "ANALYZE, BUFFERS, ", received.last("pending_of_broadcast"))
+		require.NoError(t, tx.Rollback(t.Context()))
+		blocks = append(blocks, open.Hit+open.Read+next.Hit+next.Read)
+	}
+	t.Log(blocks)
+	require.Len(t, blocks, 20)
+	require.LessOrEqual(t, blocks[18], 2*blocks[1])
+}
+
+// A list of three among two thousand users of a zone.
+func TestAListIsReadAndNotItsZone(t *testing.T) {
+	t.Parallel()
+	received := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = received })
+	s, sender := newBroadcaster(t, pool)
+	createCitizens(t, s, 2000)
+	b := sale()
+	b.Audience.Listed = true
+	_, err := sender.Start(t.Context(), b)
+	require.NoError(t, err)
+	ids := listOf[string](t, pool, "SELECT id::text FROM almanac.users WHERE timezone = 'UTC' ORDER BY id DESC LIMIT 3")
+	for _, id := range ids {
+		_, err := sender.AddUsers(t.Context(), "sale", []uuid.UUID{uuid.MustParse(id)}, nil)
+		require.NoError(t, err)
+	}
+	_, err = sender.Complete(t.Context(), "sale")
+	require.NoError(t, err)
+	runs(t, sender)
+	require.Equal(t, 3, rowsOf(t, pool, queuedNews)())
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	page, text := planOf(t, tx, "ANALYZE, BUFFERS, ", received.last("broadcast_page"))
+	require.Less(t, page.Hit+page.Read, 60, text)
+}
+
+// A long list is deleted in parts. In between, the broadcast cannot be resumed: it would reach a part of its list.
+func TestABroadcastThatIsBeingDeletedCannotBeResumed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	_, sender := newBroadcaster(t, pool)
+	b := sale()
+	b.Audience.Listed = true
+	_, err := sender.Start(t.Context(), b)
+	require.NoError(t, err)
+	stops(t, sender)
+	runs(t, sender)
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.broadcast_users (user_id, broadcast, zone) SELECT gen_random_uuid(), 'sale', 'UTC' FROM generate_series(1, 10001)")
+	require.NoError(t, err)
+	more, err := mustStore(t, pool).DeleteBroadcast(t.Context(), "sale")
+	require.NoError(t, err)
+	require.True(t, more)
+	_, err = sender.Resume(t.Context(), "sale")
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
+	require.NoError(t, sender.Delete(t.Context(), "sale"))
+	_, err = sender.Get(t.Context(), "sale")
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+}
