@@ -95,6 +95,8 @@ type Orders struct {
 	// Relay makes the process a relay of the outbox, which does nothing else: the address
 	// of a [Stream]; empty for a worker.
 	Relay string
+	// Broadcasts makes the process store, cancel and requeue the events of broadcasts, and do nothing else.
+	Broadcasts bool
 	// Once has the process work in passes, one after the other, instead of all the time.
 	Once bool
 	// Connections is how many its pool has at most. Zero is the pool's own choice.
@@ -194,6 +196,9 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	}
 	if w.Bulk != nil {
 		return w.bulk(ctx, store)
+	}
+	if w.Broadcasts {
+		return w.broadcast(ctx, store)
 	}
 	senders, err := w.senders()
 	if err != nil {
@@ -424,6 +429,7 @@ func (c committing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trac
 	if q.SQL == "commit" && ctx.Value(editing{}) != nil {
 		c.w.at(MidEdit)
 	}
+	c.w.paging(ctx, q.SQL)
 	return ctx
 }
 
