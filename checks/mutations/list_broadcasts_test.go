@@ -1,0 +1,55 @@
+package mutations_test
+
+const broadcasting = "docs/broadcasts.md"
+
+// broadcasts are safeguards of broadcasts beside other transactions and programs that die.
+var broadcasts = []mutation{
+	{
+		promise: "It tries such users again", in: broadcasting,
+		file: "postgres/queries/move_broadcast.sql",
+		old:  "WHEN coalesce(b.missed, @missed::uuid) IS NOT NULL THEN clock_timestamp() + interval '10 seconds' END", new: "END",
+		test: "postgres TestAResumeTriesTheEventsOfLockedUsersAgain",
+	},
+	{
+		promise: "`Run` waits for no user whom another transaction has locked", in: broadcasting,
+		file: "postgres/queries/lock_cancelled.sql",
+		old:  "    FOR SHARE SKIP LOCKED", new: "    FOR SHARE",
+		test: "postgres TestAResumeTriesTheEventsOfLockedUsersAgain",
+	},
+	{
+		promise: "Pending events become CANCELLED, with the reason, before `Run` stores anything", in: broadcasting,
+		file: "postgres/queries/take_broadcast.sql",
+		old:  "ORDER BY o.state <> 'stopped', ", new: "ORDER BY ",
+		test: "postgres TestPostgresRepository/^Broadcasts$/^a_stop_comes_before_everything_else$",
+	},
+	{
+		promise: "because beside an old transaction the index keeps all entries before", in: "docs/adr/0078-broadcasts.md",
+		file: "postgres/queries/move_broadcast_cancel.sql",
+		old:  "SET cancel_at = @at::timestamptz, cancel_id = @id::uuid", new: "SET cancel_at = coalesce(NULL, CASE WHEN false THEN @at::timestamptz END), cancel_id = CASE WHEN false THEN @id::uuid END",
+		test: "postgres TestCancellingABroadcastIsFlatBesideAnOldTransaction",
+	},
+	{
+		promise: "A row that the database refuses delays no other row", in: broadcasting,
+		file: "postgres/broadcast_stop.go",
+		old:  "inHalves(ids, cancel, func(uuid.UUID, error) error { return nil }); err != nil || moved", new: "cancel(ids); err != nil || moved",
+		test: "postgres TestARefusedRowOfABroadcastDelaysNoOtherRow",
+	},
+	{
+		promise: "counted in parts of 50,000", in: "docs/adr/0078-broadcasts.md",
+		file: "postgres/queries/count_ended.sql",
+		old:  "cancelled = CASE WHEN at.goes_on THEN coalesce(z.cancelled, 0::bigint) ELSE 0::bigint END", new: "cancelled = 0::bigint",
+		test: "postgres TestABroadcastCountsItsEventsInParts",
+	},
+	{
+		promise: "also for those who were refused or locked", in: broadcasting,
+		file: "postgres/queries/set_broadcast_state.sql",
+		old:  "AND @requeue::boolean AND z.reads > 0", new: "AND @requeue::boolean AND z.reads < 0",
+		test: "postgres TestPostgresRepository/^Broadcasts$/^a_resume_tries_users_again$",
+	},
+	{
+		promise: "Other events of the lane count nowhere, and a stop\npauses them, but does not cancel them", in: broadcasting,
+		file: "postgres/queries/lock_pending_of_broadcast.sql",
+		old:  " AND s.occurrence_key = @name::text", new: " AND @name::text IS NOT NULL",
+		test: "postgres TestPostgresRepository/^Broadcasts$/^another_event_of_its_lane",
+	},
+}
