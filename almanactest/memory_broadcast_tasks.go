@@ -260,7 +260,10 @@ func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, ter
 		set(&r.undo, r.broadcasts, t.Name, one)
 		return nil
 	})
-	return stored, err
+	if err != nil {
+		return nil, err // it is undone
+	}
+	return stored, nil
 }
 
 // CancelBroadcast cancels pending events of a stopped broadcast.
@@ -283,5 +286,8 @@ func (r *Repository) CancelBroadcast(ctx context.Context, t broadcast.Task, term
 		}
 		return nil
 	})
-	return cancelled, err
+	if err != nil {
+		return nil, err // it is undone
+	}
+	return cancelled, nil
 }

@@ -164,6 +164,15 @@ func (p Progress) Due() (n int) {
 	return n
 }
 
+// Withdrawn returns how many of the stored events were removed again, when the broadcast has ended: their users opted out, or were
+// deleted. Before, it returns 0. An event that an operator requeues counts as another one, and so hides a removed one.
+func (p Progress) Withdrawn() int {
+	if all := p.Total(); !p.EndedAt.IsZero() {
+		return max(0, all.Stored-all.Delivered-all.Failed-all.Cancelled)
+	}
+	return 0
+}
+
 // AddUsersResult is the result of adding users to a list.
 type AddUsersResult struct {
 	Added   int         // users who were not in the list before

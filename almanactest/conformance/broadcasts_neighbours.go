@@ -46,6 +46,18 @@ var broadcastNeighbourCases = map[string]func(*broadcastKit){
 		k.same("stored", k.stores("sale").Total().Stored, 2)
 		k.same("events", len(k.events("sale")), 2)
 	},
+	"events of users who opt out or are deleted are withdrawn": func(k *broadcastKit) {
+		ids := k.citizens(3, "UTC")
+		k.send(k.news("sale", 48*time.Hour))
+		s := k.scheduler(almanac.OneOff{Type: "NEWS"})
+		must(s.OptOut(k.Context(), ids[0], almanac.OptOut{Type: "NEWS"}))(k.kit)
+		k.deleteUser(ids[1])
+		p := must(k.Progress(k.Context(), "sale"))(k.kit)
+		k.same("before the end", p.Withdrawn(), 0)
+		must(k.Stop(k.Context(), "sale", ""))(k.kit)
+		p = k.stores("sale")
+		k.same("outcomes", []int{p.Total().Stored, p.Total().Cancelled, p.Withdrawn()}, []int{3, 1, 2})
+	},
 	"outcomes count in zones that users have moved to": func(k *broadcastKit) {
 		ids := k.citizens(1, "UTC", "Asia/Tokyo")
 		b := k.news("sale", 48*time.Hour)
