@@ -256,9 +256,10 @@ CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc)
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
 
 -- Counts the ended events of broadcasts, by zone, and finds those that were cancelled. An event of a broadcast is in the lane of its type and its
--- occurrence key. Other events have no entry.
+-- occurrence key. Other events have no entry. IS TRUE, because the planner replaces an equality of columns if one of them is given, and then
+-- does not see that it implies the condition of the index.
 CREATE INDEX history_broadcasts ON :"schema".history (lane, id) INCLUDE (target_timezone, status)
-    WHERE origin IN ('scheduled', 'requeued') AND lane = event_type || '/'::text || occurrence_key;
+    WHERE origin IN ('scheduled', 'requeued') AND (lane = event_type || '/'::text || occurrence_key) IS TRUE;
 
 -- Stalled series: their next event is still to be planned, because the handler failed when their last event ended, or because a program
 -- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
@@ -658,7 +659,7 @@ SELECT q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::t
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
     s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, q.lane, q.consulted,
-    s.lane = s.event_type || '/'::text || s.occurrence_key AS of_broadcast
+    (s.lane = s.event_type || '/'::text || s.occurrence_key) IS TRUE AS of_broadcast
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -671,7 +672,7 @@ SELECT held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSI
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin,
     s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at, s.lane, NULL::text AS consulted,
-    s.lane = s.event_type || '/'::text || s.occurrence_key AS of_broadcast
+    (s.lane = s.event_type || '/'::text || s.occurrence_key) IS TRUE AS of_broadcast
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -687,7 +688,7 @@ SELECT h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_times
     h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count, h.claim_count, h.crash_count, h.version,
     h.created_at, h.updated_at, h.origin_event, NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user,
     h.payload_made, h.forced, h.key_instant, h.key_unit, h.nominal_local, h.ready_at, h.lane, NULL::text AS consulted,
-    h.lane = h.event_type || '/'::text || h.occurrence_key AS of_broadcast
+    (h.lane = h.event_type || '/'::text || h.occurrence_key) IS TRUE AS of_broadcast
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS

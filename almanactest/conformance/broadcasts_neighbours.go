@@ -85,9 +85,12 @@ var broadcastNeighbourCases = map[string]func(*broadcastKit){
 		k.same("steps", len(again.Steps), 2)
 		again = must(k.Stop(k.Context(), "b", "second"))(k.kit)
 		k.same("reason", again.StopReason(), "broadcast stopped: second")
-		task, found, err := k.store.TakeBroadcast(k.Context(), uuid.New(), time.Minute, []string{"NEWS"})
-		k.ok(err)
-		k.same("task", found && task.Name == "b", true)
+		token := uuid.New()
+		for _, without := range [][]string{nil, {"NEWS"}} { // a program without the handler cancels events, too
+			task, found, err := k.store.TakeBroadcast(k.Context(), token, time.Minute, without)
+			k.ok(err)
+			k.same("task", []any{found, task.Name}, []any{true, "b"})
+		}
 		must(k.Resume(k.Context(), "b"))(k.kit)
 		must(k.Stop(k.Context(), "b", ""))(k.kit)
 		k.same("no reason", must(k.Get(k.Context(), "b"))(k.kit).StopReason(), "broadcast stopped")

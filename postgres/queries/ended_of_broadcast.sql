@@ -4,7 +4,7 @@
 WITH counted AS MATERIALIZED (
     SELECT h.id, h.target_timezone AS zone, h.status
     FROM :"schema".history h
-    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.lane = h.event_type || '/'::text || h.occurrence_key
+    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND (h.lane = h.event_type || '/'::text || h.occurrence_key) IS TRUE
         AND h.id > coalesce((SELECT b.counted FROM :"schema".broadcasts b WHERE b.name = @name::text), '00000000-0000-0000-0000-000000000000'::uuid)
     ORDER BY h.id
     LIMIT @limit::bigint
