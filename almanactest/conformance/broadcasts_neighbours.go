@@ -95,6 +95,10 @@ var broadcastNeighbourCases = map[string]func(*broadcastKit){
 		must(k.Stop(k.Context(), "b", ""))(k.kit)
 		k.same("no reason", must(k.Get(k.Context(), "b"))(k.kit).StopReason(), "broadcast stopped")
 	},
+}
+
+// broadcastListCases have programs without the handler, lists, and wrong arguments.
+var broadcastListCases = map[string]func(*broadcastKit){
 	"a broadcast that a program cannot plan is left to others": func(k *broadcastKit) {
 		k.citizens(1, "UTC")
 		must(k.Start(k.Context(), k.news("sale", 48*time.Hour)))(k.kit)
