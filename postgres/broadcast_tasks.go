@@ -96,6 +96,12 @@ func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.
 	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
 		return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
 	})
+	if cause := err; p.at.reads > 0 && len(added.Events) == 0 && doubtful(ofStore(cause)) { // the first reading has stored the others
+		for _, id := range p.at.ids {
+			added.Refused = append(added.Refused, almanac.Refusal{UserID: id, Err: cause})
+		}
+		err = nil
+	}
 	if err == nil && !p.moved {
 		_, err = p.pass(ctx, &broadcast.Counts{Users: len(added.Refused), Refused: len(added.Refused)})
 	}
