@@ -77,7 +77,7 @@ func BulkProfiles(n int, zone string) iter.Seq2[almanac.Profile, error] {
 
 // bulk changes many users, reports the result, and waits for its end.
 func (w *worker) bulk(ctx context.Context, store *postgres.Store) error {
-	scheduler, err := BulkScheduler(pages{store, w}, w.Bulk.Hour)
+	scheduler, err := BulkScheduler(edited{store, w}, w.Bulk.Hour)
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (w *worker) serve(ctx context.Context, scheduler almanac.Scheduler) error {
 	return nil
 }
 
-// pages is a store with points around the changes of users.
-type pages struct {
+// edited is a store with points around the changes of users.
+type edited struct {
 	*postgres.Store
 	w *worker
 }
@@ -142,19 +142,19 @@ type pages struct {
 // editing marks the context of a change of users.
 type editing struct{}
 
-func (p pages) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+func (p edited) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	p.w.at(BeforeEdit)
 	defer p.w.at(AfterEdit)
 	return p.Store.EditUser(context.WithValue(ctx, editing{}, true), id, edit)
 }
 
-func (p pages) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
+func (p edited) EditUsers(ctx context.Context, ids []uuid.UUID, edit func(int, almanac.Roster) (almanac.Edit, error)) ([]almanac.Edit, []error) {
 	p.w.at(BeforeEdit)
 	defer p.w.at(AfterEdit)
 	return p.Store.EditUsers(context.WithValue(ctx, editing{}, true), ids, edit)
 }
 
-func (p pages) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+func (p edited) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	p.w.at(BeforeEdit)
 	defer p.w.at(AfterEdit)
 	return p.Store.CreateUsers(context.WithValue(ctx, editing{}, true), users)
