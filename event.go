@@ -181,7 +181,7 @@ func (e *Event) planAt(u *User, h EventHandler, o *Occurrence) error {
 	}
 	if namer := laneNamerOf(h); namer != nil {
 		e.Lane = laneOf(h, *u, *o)
-	} else if e.Origin.Kind != OriginScheduled || !laneIsIn(e.Lane, e.Type) { // ScheduleAtOptions has named that one
+	} else if e.Origin.Kind != OriginScheduled && e.Origin.Kind != OriginRequeued || !laneIsIn(e.Lane, e.Type) { // ScheduleAtOptions has named those
 		e.Lane = ""
 	}
 	e.ReadyAt = e.spreadStart(spreadOver(o.Occurrence, givenExecution(h).Spread))

@@ -57,8 +57,12 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 // Requeue returns a new event that repeats e. It has the series name, the occurrence key, the
 // idempotency key, the payload and the instant of e. So a receiver that accepted e after all recognizes
 // the repeat. Its Origin has the id of e. The new event is PENDING at version 1, and available from now
-// on, but not before its instant. It is detached: it has no successor, and profile edits do not change
-// it. The error is an [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
+// on, but not before its instant. It is detached: it has no successor. The error is an
+// [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
+//
+// If e was never claimed and its [Event.FirstAvailable] has not passed, the repeat was never claimed
+// either. It is like an event of [Planner].ScheduleAt: [Operator].RunNow can make it due, and it follows its
+// user if its Origin says so. Any other repeat counts as claimed and keeps its instant.
 func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 	if e.Status != Failed && e.Status != Cancelled {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -68,6 +72,11 @@ func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 		Origin: Origin{Kind: OriginRequeued, From: e.ID},
 		Wall:   e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
 		AvailableAt: later(now, e.Due).UTC(), ClaimCount: max(e.ClaimCount, 1), Version: 1,
+	}
+	if first := later(e.Due, e.ReadyAt); e.ClaimCount == 0 && !first.Before(now) {
+		again.ClaimCount, again.ReadyAt, again.AvailableAt = 0, e.ReadyAt, first
+		again.Origin.FollowsUser = e.Origin.FollowsUser
+		again.Origin.PayloadMade = e.Origin.PayloadMade || e.Origin.Kind == OriginPlanned || e.Origin.Kind == OriginFollowUp
 	}
 	if e.Status == Failed {
 		again.LastError = e.FailureReason

@@ -160,9 +160,12 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			return Edit{}, err
 		}
 		if e.detached() {
-			if unwantedThen(h, p.is, e, p.Now) {
-				edit.Removed = append(edit.Removed, e)
-			} else if err := p.detached(h, e, &edit); err != nil {
+			if !e.Origin.Forced && unwantedThen(h, p.is, e, p.Now) {
+				err = edit.drop(e, ReasonOptedOut)
+			} else {
+				err = p.detached(h, e, &edit)
+			}
+			if err != nil {
 				return Edit{}, err
 			}
 			continue

@@ -267,7 +267,8 @@ type Operator interface {
 	// RequeueEach calls a function that has a repository requeue events of many users. The function stores what again
 	// returns: the events that repeat the given ones, as [Event.Requeue] makes them. RequeueEach notifies observers of
 	// the events that the function returns. It is for packages such as broadcast. A user who has opted out meanwhile is
-	// asked at the delivery.
+	// asked at the delivery. Then it moves the events that follow their users to the zones to which these have moved
+	// meanwhile. It returns what the function has stored, also together with an error of that second step.
 	RequeueEach(ctx context.Context, requeue func(again func(events []Event, now time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes

@@ -204,9 +204,8 @@ func TestARequeuedEventIsNotMissed(t *testing.T) {
 	}
 }
 
-// An edit and a deletion leave a requeued event alone, as they do every event that
-// was claimed once.
-func TestEditsLeaveRequeuedEventsUnchanged(t *testing.T) {
+// A requeued event that was never claimed follows its user, as an event does that is planned.
+func TestEditsMoveRequeuedEventsThatWereNeverClaimed(t *testing.T) {
 	t.Parallel()
 	for where, repository := range onBoth {
 		t.Run(where, func(t *testing.T) {
@@ -224,11 +223,14 @@ func TestEditsLeaveRequeuedEventsUnchanged(t *testing.T) {
 			result, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")})
 
 			require.NoError(t, err)
-			require.Equal(t, []uuid.UUID{again.ID}, result.Skipped)
-			require.Len(t, result.Moved, 1)
-			require.Equal(t, cancelled.Successor.ID, result.Moved[0].ID)
+			require.Empty(t, result.Skipped)
+			require.Len(t, result.Moved, 2)
+			require.ElementsMatch(t, []uuid.UUID{again.ID, cancelled.Successor.ID}, []uuid.UUID{result.Moved[0].ID, result.Moved[1].ID})
 			require.Empty(t, result.Added)
-			require.Equal(t, again, w.event(t, again))
+			is := w.event(t, again)
+			require.Equal(t, again.Wall, is.Wall)
+			require.Equal(t, again.Due.Add(-9*time.Hour), is.Due)
+			require.Equal(t, again.Payload, is.Payload)
 			_, err = scheduler.DeleteUser(t.Context(), enrolment.User.ID, almanac.DeleteOptions{})
 			require.NoError(t, err)
 			require.Empty(t, w.all(t))

@@ -305,7 +305,7 @@ func (h withPayload) Payload(User, Occurrence) (json.RawMessage, error) {
 	return h.payload, nil
 }
 
-// oneOff returns a pending one-off event replanned for the current state of its user.
+// oneOff returns a pending one-off or requeued event replanned for the current state of its user.
 func (p replanning) oneOff(h EventHandler, e Event) (Event, error) {
 	o := e.Occurrence()
 	if e.Origin.FollowsUser {
@@ -348,17 +348,29 @@ func (OneOff) Payload(_ User, o Occurrence) (json.RawMessage, error) {
 // Channel returns o.Via, or [ChannelWebhook].
 func (o OneOff) Channel(Event) Channel { return cmp.Or(o.Via, ChannelWebhook) }
 
-// detached adds a pending follow-up or one-off event, updated for its user, to an edit.
+// drop removes a pending detached event. A requeued event is cancelled instead: an event is requeued only once, so the
+// repeat must not vanish.
+func (wanted *Edit) drop(e Event, reason string) error {
+	if e.Origin.Kind != OriginRequeued {
+		wanted.Removed = append(wanted.Removed, e)
+		return nil
+	}
+	done, err := e.Cancel(reason)
+	wanted.Changed = append(wanted.Changed, done)
+	return err
+}
+
+// detached adds a pending detached event, updated for its user, to an edit.
 func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
 	next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) {
-		if e.Origin.Kind == OriginScheduled {
-			return p.oneOff(h, e)
+		if e.Origin.Kind == OriginFollowUp {
+			return p.followUp(h, e)
 		}
-		return p.followUp(h, e)
+		return p.oneOff(h, e)
 	})
 	switch {
 	case errors.Is(err, calendar.ErrSkippedWallTime):
-		edit.Removed = append(edit.Removed, e)
+		return edit.drop(e, err.Error())
 	case err != nil:
 		return err
 	case !next.sameTarget(e):

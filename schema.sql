@@ -148,8 +148,8 @@ CREATE TABLE :"schema".series (
     origin_event           uuid,                  -- the event that a follow-up follows or a requeued event repeats; NULL for other events
     -- The origin of the event: scheduled (by the host), follow-up or requeued. This and the next two are NULL for a planned event.
     origin                 text,
-    follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
-    payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
+    follows_user           boolean,               -- for a scheduled or requeued event: whether it moves to another zone with its user
+    payload_made           boolean,               -- for a scheduled or requeued event: whether the handler makes the payload
     forced                 boolean,               -- for a requeued event: whether it is delivered whatever its user refuses; NULL if not
     lane                   text COLLATE "C" NOT NULL DEFAULT '' CHECK (length(lane) <= 100), -- given by the handler; empty for the lane of the type
     -- Its index also finds all series of a user.

@@ -257,9 +257,11 @@ type Origin struct {
 	// From is the id of the event that a follow-up follows, or that a requeued event
 	// repeats. It is zero for the other kinds.
 	From uuid.UUID
-	// FollowsUser is true for a scheduled event that keeps its wall time when its user moves to another zone.
+	// FollowsUser is true for a scheduled event that keeps its wall time when its user moves to another zone, and for
+	// a requeued event that does so. The latter was never claimed, and repeats a scheduled event that followed its user, or a
+	// planned event or a follow-up that was in the zone of its user.
 	FollowsUser bool
-	// PayloadMade is true for a scheduled event whose payload the handler makes.
+	// PayloadMade is true for a scheduled event, and for a requeued one that was never claimed, whose payload the handler makes.
 	PayloadMade bool
 	// Forced is true for a requeued event that is delivered whatever its user has opted out
 	// of; see [ForceOptions].

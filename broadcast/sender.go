@@ -125,10 +125,10 @@ func (s *Sender) Stop(ctx context.Context, name, reason string) (Status, error) 
 }
 
 // Resume continues a stopped broadcast. Run of any program then requeues the events that the stop has cancelled, under their
-// idempotency keys, and users who had no event yet get one, also those who were refused or locked before. Users who are locked meanwhile are tried
-// again. Events whose time has passed meanwhile are due at once. A requeued
-// event keeps its instant, also when its user moves to another zone (see [almanac.Event.Requeue]). Events that the stop has not
-// cancelled yet are delivered as well. The errors are those of Stop.
+// idempotency keys, and users who had no event yet get one, also those who were refused or locked before. Users who are
+// locked meanwhile are tried again. Events whose time has passed meanwhile are due at once, and keep that instant. The
+// others are as before the stop: an event at a wall time follows its user to another zone, also if the user has moved
+// meanwhile. Events that the stop has not cancelled yet are delivered as well. The errors are those of Stop.
 func (s *Sender) Resume(ctx context.Context, name string) (Status, error) {
 	return s.act(ctx, name, Resume, "")
 }

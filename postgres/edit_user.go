@@ -273,7 +273,7 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	}
 	events = firstOfEachSeries(events)
 	args := newEventArgs(events) // each keeps the idempotency key of the event that it repeats
-	delete(args, "consulting")   // it has been claimed
+	delete(args, "consulting")   // nothing is known of its calendars
 	delete(args, "consulted")
 	args["available"] = column(events, func(e almanac.Event) time.Time { return e.AvailableAt })
 	args["claims"] = column(events, func(e almanac.Event) int { return e.ClaimCount })

@@ -131,9 +131,9 @@ const kept = "user_id, event_type, occurrence_key, key_unit, target_timestamp_ut
 	"idempotency_key, key_instant, ready_at, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
 	"forced, lane"
 
-// mark returns a flag of a scheduled event, or NULL for any other event.
+// mark returns a flag of a scheduled or requeued event, or NULL for any other event.
 func mark(e almanac.Event, is bool) pgtype.Bool {
-	return pgtype.Bool{Bool: is, Valid: e.Origin.Kind == almanac.OriginScheduled}
+	return pgtype.Bool{Bool: is, Valid: e.Origin.Kind == almanac.OriginScheduled || e.Origin.Kind == almanac.OriginRequeued}
 }
 
 // born makes a new event as it is after the database has stored it.

@@ -20,7 +20,9 @@ import (
 // TestBroadcasts checks that a store does what [broadcast.Store] promises, on a repository for the same data. It runs subtests as
 // [TestRepository] does. The repository must be able to pause.
 func TestBroadcasts(t *testing.T, open func(t *testing.T) (almanac.Repository, broadcast.Store)) {
-	for _, chapter := range []map[string]func(*broadcastKit){broadcastCases, broadcastStateCases, broadcastNeighbourCases, broadcastListCases} {
+	for _, chapter := range []map[string]func(*broadcastKit){
+		broadcastCases, broadcastStateCases, broadcastNeighbourCases, broadcastListCases, broadcastRequeueCases,
+	} {
 		for name, check := range chapter {
 			t.Run("Broadcasts/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -56,7 +56,7 @@ func chapters() []cases {
 		createUsersCases, createUsersRaceCases, addEventsCases, addEventsRefusedCases, addEventsRaceCases, userRowCases, findUsersCases,
 		updateCases, pageCases, specCases, eventRowCases, fieldCases, editFieldCases,
 		claimCases, leaseCases, leaseEachCases, waitCases, markCases, aheadCases, aheadEditCases,
-		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
+		cancelCases, requeueCases, requeuedCases, oneOffCases, optOutCases, optOutScopeCases, optOutUntilCases, optOutUntilEventCases,
 		seriesCases, usedCases, keyUnitCases, rostersCases, successorCases, stalledCases, followUpCases,
 		zoneCases, calendarCases, quarantineCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases, typeCases,
 		laneCases, laneLoadCases, obeyCases, namedLaneCases, breakerCases, whyEventCases, whyRuleCases,

@@ -7,7 +7,12 @@ WITH stored AS (
     INSERT INTO :"schema".series AS s (current_user_version, claim_count, last_error, key_instant, :new_columns)
     SELECT
         coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), least(n.claim_count, 1000000), n.last_error,
-        (SELECT e.key_instant FROM :"schema".ended_events e WHERE e.id = n.origin_event), :new_columns
+        (
+            SELECT coalesce(e.key_instant, CASE WHEN e.target_timestamp_utc <> n.target_timestamp_utc THEN e.target_timestamp_utc END)
+            FROM :"schema".ended_events e
+            WHERE e.id = n.origin_event
+        ),
+        :new_columns
     FROM unnest(@claims::integer[], @errors::text[], :new_arrays) AS n (claim_count, last_error, :new_columns)
     ON CONFLICT (user_id, event_type, name, detached) DO NOTHING
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.lane

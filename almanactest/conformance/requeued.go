@@ -1,0 +1,126 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// inTwoDays returns options of an event at a wall time of the user in two days.
+func (k *kit) inTwoDays() almanac.ScheduleAtOptions {
+	at := calendar.WallTimeOf(k.now.UTC().Truncate(time.Second).Add(48 * time.Hour))
+	return almanac.ScheduleAtOptions{At: at, Key: "sale", FollowUser: true}
+}
+
+// requeuedEarly stores an event of a user in UTC, cancels it, and requeues it before its time.
+func (k *kit) requeuedEarly(s almanac.Scheduler, o almanac.ScheduleAtOptions) almanac.Event {
+	k.Helper()
+	user, _ := k.create(almanactest.User(almanactest.LivingIn("UTC")))
+	e := must(s.ScheduleAt(k.Context(), user.ID, almanac.TypeOneOff, o))(k).Event
+	must(s.Cancel(k.Context(), e.ID, almanac.CancelOptions{}))(k)
+	return must(s.Requeue(k.Context(), e.ID, almanac.ForceOptions{}))(k)
+}
+
+// requeuedCases change requeued events that were never claimed.
+var requeuedCases = cases{
+	"Requeue/an event that was never claimed follows its user": func(k *kit) {
+		s, o := k.scheduler(almanac.OneOff{}), k.inTwoDays()
+		again := k.requeuedEarly(s, o)
+		k.same("origin", again.Origin, almanac.Origin{Kind: almanac.OriginRequeued, From: again.Origin.From, FollowsUser: true, PayloadMade: true})
+		k.same("claims", again.ClaimCount, 0)
+		k.same("pending", ids(k.roster(again.UserID).Pending), []uuid.UUID{again.ID})
+		lima := "America/Lima"
+		must(s.UpdateUser(k.Context(), again.UserID, almanac.ProfileChange{Timezone: &lima}))(k)
+		is := k.stored(again.ID)
+		k.same("wall time", is.Wall, o.At)
+		k.same("zone", is.Zone, lima)
+		k.same("moved by", is.Due.Sub(again.Due), 5*time.Hour)
+		k.same("what stays", []any{is.Origin, is.IdempotencyKey, is.OccurrenceKey}, []any{again.Origin, again.IdempotencyKey, again.OccurrenceKey})
+		must(s.Cancel(k.Context(), is.ID, almanac.CancelOptions{}))(k)
+		twice := must(s.Requeue(k.Context(), is.ID, almanac.ForceOptions{}))(k)
+		utc := "UTC"
+		must(s.UpdateUser(k.Context(), again.UserID, almanac.ProfileChange{Timezone: &utc}))(k)
+		k.same("moved back", k.stored(twice.ID).Due, again.Due)
+	},
+	"Requeue/an event follows a user who has moved since it was cancelled": func(k *kit) {
+		s, o := k.scheduler(almanac.OneOff{}), k.inTwoDays()
+		again := k.requeuedEarly(s, o)
+		must(s.Cancel(k.Context(), again.ID, almanac.CancelOptions{}))(k)
+		lima := "America/Lima"
+		must(s.UpdateUser(k.Context(), again.UserID, almanac.ProfileChange{Timezone: &lima}))(k)
+		is := must(s.Requeue(k.Context(), again.ID, almanac.ForceOptions{}))(k)
+		k.same("version", is.Version, 1)
+		k.same("moved by", is.Due.Sub(again.Due), 5*time.Hour)
+		k.same("available", is.AvailableAt, is.Due)
+		k.same("key", is.IdempotencyKey, again.IdempotencyKey)
+	},
+	"Requeue/an event that does not follow its user keeps its instant": func(k *kit) {
+		o := k.inTwoDays()
+		o.FollowUser = false
+		s := k.scheduler(almanac.OneOff{})
+		again := k.requeuedEarly(s, o)
+		lima := "America/Lima"
+		must(s.UpdateUser(k.Context(), again.UserID, almanac.ProfileChange{Timezone: &lima}))(k)
+		k.same("instant", k.stored(again.ID).Due, again.Due)
+	},
+	"Requeue/an event that was never claimed can be run now": func(k *kit) {
+		s := k.scheduler(almanac.OneOff{})
+		again := k.requeuedEarly(s, k.inTwoDays())
+		now := must(s.RunNow(k.Context(), again.ID, almanac.ForceOptions{}))(k)
+		k.same("due", !now.Due.After(k.clock()), true)
+		k.same("claimed", ids(k.take(almanac.ClaimRequest{Token: uuid.New(), Owner: "test", Types: []string{almanac.TypeOneOff}, Limit: 1, Lease: time.Minute}).Events), []uuid.UUID{again.ID})
+	},
+	"Requeue/an event that was claimed keeps its instant": func(k *kit) {
+		failed := k.failed()
+		again := k.apply(failed.UserID, requeuing(failed)).New[0]
+		k.same("origin", again.Origin, almanac.Origin{Kind: almanac.OriginRequeued, From: failed.ID})
+		k.same("in flight", ids(k.roster(failed.UserID).InFlight), []uuid.UUID{again.ID})
+	},
+	"Requeue/an opt-out cancels a requeued event, and does not remove it": func(k *kit) {
+		s := k.scheduler(almanac.OneOff{})
+		again := k.requeuedEarly(s, k.inTwoDays())
+		edit := must(s.OptOut(k.Context(), again.UserID, almanac.OptOut{Type: almanac.TypeOneOff}))(k)
+		k.same("cancelled", ids(edit.Cancelled), []uuid.UUID{again.ID})
+		k.same("removed", len(edit.Removed), 0)
+		k.same("reason", k.stored(again.ID).FailureReason, almanac.ReasonOptedOut)
+		must(s.OptIn(k.Context(), again.UserID, almanac.OptOut{Type: almanac.TypeOneOff}))(k)
+		forced := must(s.Requeue(k.Context(), again.ID, almanac.ForceOptions{Force: true}))(k)
+		edit = must(s.OptOut(k.Context(), again.UserID, almanac.OptOut{Type: almanac.TypeOneOff}))(k)
+		k.same("cancelled by force", len(edit.Cancelled), 0)
+		k.same("by force", k.stored(forced.ID).Status, almanac.Pending)
+	},
+}
+
+// broadcastRequeueCases resume broadcasts before they are due.
+var broadcastRequeueCases = map[string]func(*broadcastKit){
+	"events that a resume requeues follow their users": func(k *broadcastKit) {
+		users := k.citizens(2, "UTC")
+		b := k.news("sale", 48*time.Hour)
+		k.send(b)
+		due := k.events("sale")[users[0]].Due
+		must(k.Stop(k.Context(), "sale", "typo"))(k.kit)
+		k.stores("sale")
+		s, lima, tokyo := k.scheduler(almanac.OneOff{Type: "NEWS"}), "America/Lima", "Asia/Tokyo"
+		must(s.UpdateUser(k.Context(), users[0], almanac.ProfileChange{Timezone: &lima}))(k.kit)
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		k.stores("sale")
+		open := func(user uuid.UUID) almanac.Event {
+			k.Helper()
+			found := k.find(almanac.And{almanac.ForUser(user), almanac.InStatus(almanac.Pending)})
+			k.same("open events", len(found), 1)
+			return found[0]
+		}
+		k.same("moved while it was stopped", open(users[0]).Due.Sub(due), 5*time.Hour)
+		must(s.UpdateUser(k.Context(), users[1], almanac.ProfileChange{Timezone: &tokyo}))(k.kit)
+		moved := open(users[1])
+		k.same("moved later", moved.Due.Sub(due), -9*time.Hour)
+		k.same("lane", moved.Lane, b.Lane())
+		k.same("payload", string(moved.Payload) != "", true)
+		must(s.RunNow(k.Context(), moved.ID, almanac.ForceOptions{}))(k.kit)
+		k.same("claimed", k.claimNews(1)[0].ID, moved.ID)
+	},
+}
