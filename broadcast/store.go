@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // State is the state of a broadcast.
@@ -223,6 +224,10 @@ type Store interface {
 
 	// BroadcastProgress returns how far a broadcast is.
 	BroadcastProgress(ctx context.Context, name string) (Progress, error)
+
+	// BroadcastsAbout returns the broadcasts of a type that are due for a user on a day, newest first, at most [MostAbout], as
+	// [Sender.About] does. It counts nothing and locks nothing.
+	BroadcastsAbout(ctx context.Context, u almanac.User, eventType string, day calendar.Date) ([]About, error)
 
 	// CountBroadcast returns how many users an audience has in each zone, and the time. It changes nothing.
 	CountBroadcast(ctx context.Context, b Broadcast) (users map[string]int, now time.Time, err error)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -57,6 +58,15 @@ const (
 	WhyUnknown      WhyCode = "unknown"       // the user has more events of the type than are read
 )
 
+// The codes of broadcasts that have stored no event for the user, besides some of those above.
+const (
+	WhyNotInAudience WhyCode = "not_in_audience" // the user, as stored now, is not in the audience
+	WhyHourPassed    WhyCode = "hour_passed"     // the time had passed in the user's zone when the broadcast was created, and it skips such zones
+	WhyNotStored     WhyCode = "not_stored"      // the events of the user's zone are not all stored yet
+	WhyStopped       WhyCode = "stopped"         // the broadcast was stopped before; Broadcast has by whom and why
+	WhyRefused       WhyCode = "refused"         // no event could be stored for the user, or the user was not in the audience then
+)
+
 // WhyRequest names what [Why] explains. Each field is required.
 type WhyRequest struct {
 	User uuid.UUID
@@ -72,6 +82,9 @@ type WhyOptions struct {
 	// Trail returns the audit trail of an event or of a user, as Audit of a postgres.Store does. With
 	// a trail, an answer says who cancelled an event, and finds opt-outs that the user has withdrawn since.
 	Trail func(ctx context.Context, id uuid.UUID) ([]AuditStep, error)
+	// Broadcasts knows the broadcasts. Without it, an answer names no broadcast, and a user without an event of a broadcast has no
+	// answer about it.
+	Broadcasts *broadcast.Sender
 }
 
 // WhyResult is what [Why] found.
@@ -81,7 +94,7 @@ type WhyResult struct {
 	Day    calendar.Date `json:"day"`
 	Zone   string        `json:"timezone,omitempty"` // the user's zone now; "" for an unknown user
 	At     time.Time     `json:"at"`                 // the repository's clock, UTC
-	// Answers has an answer for each occurrence of the day, in the order of their instants, at most 100. If
+	// Answers has an answer for each occurrence of the day, in the order of their instants, at most 100. A broadcast counts as one. If
 	// the day has no occurrence, one answer says why.
 	Answers []WhyAnswer `json:"answers"`
 	More    bool        `json:"more,omitempty"` // whether the day has more occurrences
@@ -94,19 +107,27 @@ type WhyResult struct {
 type WhyAnswer struct {
 	Code WhyCode `json:"code"`
 	Text string  `json:"text"` // one or more sentences of English, for a reader who does not know the codes
-	// Series and OccurrenceKey name the occurrence. Both are "" in an answer about the day as a whole.
+	WhyOccurrence
+	Event *WhyEvent `json:"event,omitempty"` // nil if no event is stored
+	// Broadcast is the broadcast that the answer is about, or nil.
+	Broadcast *WhyBroadcast `json:"broadcast,omitempty"`
+	// OptOut is that of WhyOptedOut, if it is known. Of an event or an occurrence that is to come, it is one of a channel:
+	// it will be called off before its attempt, if the attempt is by that channel.
+	OptOut *almanac.OptOut `json:"optOut,omitempty"`
+	Pause  *WhyPause       `json:"pause,omitempty"`  // of WhyPaused, and of an event or an occurrence to come whose lane is paused when it is due
+	Until  time.Time       `json:"until,omitzero"`   // when what holds the event up ends, UTC; zero if that is unknown
+	Detail string          `json:"detail,omitempty"` // an error, or a reason that a person gave
+}
+
+// WhyOccurrence names the occurrence of an answer.
+type WhyOccurrence struct {
+	// Series and OccurrenceKey name the occurrence. Both are "" in an answer about the day as a whole. The key of an event of a
+	// broadcast is the name of the broadcast.
 	Series        string    `json:"series,omitempty"`
 	OccurrenceKey string    `json:"occurrenceKey,omitempty"`
 	Due           time.Time `json:"targetTimestampUTC,omitzero"`    // UTC; zero if there is no instant
 	Local         string    `json:"targetTimestampLocal,omitempty"` // what clocks in Zone of the event or the user show then
 	How           string    `json:"reason,omitempty"`               // how the instant was found, as [calendar.Occurrence.Reason] says it
-	Event         *WhyEvent `json:"event,omitempty"`                // nil if no event is stored
-	// OptOut is that of WhyOptedOut, if it is known. Of an event or an occurrence that is to come, it is one of a channel:
-	// it will be called off before its attempt, if the attempt is by that channel.
-	OptOut *almanac.OptOut `json:"optOut,omitempty"`
-	Pause  *WhyPause       `json:"pause,omitempty"`  // of WhyPaused, and of an event whose lane is paused before it is due
-	Until  time.Time       `json:"until,omitzero"`   // when what holds the event up ends, UTC; zero if that is unknown
-	Detail string          `json:"detail,omitempty"` // an error, or a reason that a person gave
 }
 
 // WhyEvent is the stored event of an occurrence.
@@ -121,13 +142,35 @@ type WhyEvent struct {
 	Lane        string          `json:"lane"`                 // the lane of the event, which can be its type
 	AvailableAt time.Time       `json:"availableAt,omitzero"` // of a PENDING event, UTC: when it can be claimed
 	EndedAt     time.Time       `json:"endedAt,omitzero"`     // UTC; zero for an open event
-	Attempts    int             `json:"attempts"`             // attempts that were made, the successful one included
-	Crashes     int             `json:"crashes,omitempty"`    // how many times its worker died
-	LastError   string          `json:"lastError,omitempty"`  // why the last attempt failed or was released
-	Trail       []AuditStep     `json:"trail,omitempty"`      // its audit trail, if there is one
+	WhyAttempts
+	WhyRequeue
+	Trail []AuditStep `json:"trail,omitempty"` // its audit trail, if there is one
 	// HandlerSeen is when a running program with a handler of the type was last seen, UTC, up to five minutes
 	// earlier than it was. It is zero if that is unknown, or if the event is not ready.
 	HandlerSeen time.Time `json:"handlerSeen,omitzero"`
+}
+
+// WhyAttempts are the attempts of an event.
+type WhyAttempts struct {
+	Attempts  int    `json:"attempts"`            // attempts that were made, the successful one included
+	Crashes   int    `json:"crashes,omitempty"`   // how many times its worker died
+	LastError string `json:"lastError,omitempty"` // why the last attempt failed or was released
+}
+
+// WhyRequeue says whether an event was requeued, or repeats another one.
+type WhyRequeue struct {
+	RequeuedAt time.Time `json:"requeuedAt,omitzero"` // UTC; zero for an event that repeats no other one
+	// Repeats is the FAILED or CANCELLED event that the event repeats, and RepeatedBy the event that repeats it. Either is nil if
+	// there is none, or if that event is not near the day.
+	Repeats    *WhyRepeat `json:"repeats,omitempty"`
+	RepeatedBy *WhyRepeat `json:"repeatedBy,omitempty"`
+}
+
+// WhyRepeat is another event of the same occurrence.
+type WhyRepeat struct {
+	ID     uuid.UUID `json:"id"`
+	At     time.Time `json:"at"`               // when it ended or, for the event that repeats the other one, when it was requeued; UTC
+	Reason string    `json:"reason,omitempty"` // why it ended
 }
 
 // WhyPause is an [almanac.Pause].
@@ -161,7 +204,8 @@ type WhyNext struct {
 // user as stored now. The answer says so where it matters.
 //
 // The error is a [*almanac.ValidationError] that names each invalid field. An unknown user is no error:
-// the code is [WhyUserUnknown]. Other errors are those of the repository, of the Statistics and of the Trail. See docs/adr/0080-why.md.
+// the code is [WhyUserUnknown]. Other errors are those of the repository, of the Statistics, of the Trail and
+// of the Broadcasts: Why answers nothing if it cannot read a part of the facts. See docs/adr/0080-why.md.
 func Why(ctx context.Context, s almanac.Scheduler, r WhyRequest, options WhyOptions) (WhyResult, error) {
 	if err := r.check(); err != nil {
 		return WhyResult{}, err
@@ -240,9 +284,17 @@ func (a WhyAnswer) hiding(persons, failures bool) WhyAnswer {
 	if failures {
 		a.Detail = ""
 	}
+	if failures && a.Broadcast != nil {
+		b := *a.Broadcast
+		b.StopReason = ""
+		a.Broadcast = &b
+	}
 	if failures && a.Event != nil {
 		e := *a.Event
 		e.LastError = ""
+		if e.Repeats != nil {
+			e.Repeats = &WhyRepeat{ID: e.Repeats.ID, At: e.Repeats.At}
+		}
 		trail := make([]AuditStep, len(e.Trail))
 		for i, step := range e.Trail {
 			step.Detail = ""

@@ -12,9 +12,9 @@ import (
 
 // ofAbsent explains an occurrence that has no event.
 func (f whyFacts) ofAbsent(o almanac.Occurrence) WhyAnswer {
-	a := WhyAnswer{
+	a := WhyAnswer{WhyOccurrence: WhyOccurrence{
 		Series: o.Series, OccurrenceKey: o.Key, Due: o.Resolution.Instant, Local: o.Resolution.Shown().String(), How: o.Reason(),
-	}
+	}}
 	series := almanac.Series{Type: f.request.Type, Name: o.Series}
 	used := f.rule.used[series]
 	key, _ := used.Of(o.Unit)
@@ -49,6 +49,9 @@ func (f whyFacts) ofAbsent(o almanac.Occurrence) WhyAnswer {
 		a.Code = WhyPruned
 	default:
 		a.Code, a.Until = f.passedCode(o, used, before, after)
+	}
+	if a.Code == WhyExpected || a.Code == WhyBehind {
+		a.Pause = f.pauseAfter(f.request.Type, a.Due)
 	}
 	return a
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 )
 
 // whyNamed is an answer with the instant by which answers are ordered.
@@ -43,11 +44,26 @@ func (f whyFacts) answers() (answers []WhyAnswer, more bool) {
 			add(f.ofAbsent(o))
 		}
 	}
+	for _, b := range f.broadcasts {
+		sent := false
+		for _, e := range f.events {
+			if !isOfBroadcast(e, b) {
+				continue
+			}
+			if sent = true; !explained[e.ID] {
+				explained[e.ID] = true
+				add(f.ofEvent(e))
+			}
+		}
+		if !sent {
+			add(f.ofUnsent(b))
+		}
+	}
 	for _, o := range f.rule.skipped {
-		add(WhyAnswer{Code: WhyClockSkipped, Series: o.Series, OccurrenceKey: o.Key, Local: o.Wall.String(), Due: o.Resolution.Instant})
+		add(WhyAnswer{Code: WhyClockSkipped, WhyOccurrence: WhyOccurrence{Series: o.Series, OccurrenceKey: o.Key, Local: o.Wall.String(), Due: o.Resolution.Instant}})
 	}
 	if rejected, is := rejectedOn(f.rule.err); is && rejected.Wall.Date == f.request.Day {
-		add(WhyAnswer{Code: WhyRejected, Local: rejected.Wall.String(), How: rejected.Change.String(), Due: rejected.Change.At})
+		add(WhyAnswer{Code: WhyRejected, WhyOccurrence: WhyOccurrence{Local: rejected.Wall.String(), How: rejected.Change.String(), Due: rejected.Change.At}})
 	}
 	slices.SortStableFunc(named, func(a, b whyNamed) int { return a.at.Compare(b.at) })
 	for _, one := range named {
@@ -73,16 +89,18 @@ func (f whyFacts) isEventOf(e almanac.Event, o almanac.Occurrence) bool {
 
 // concerns reports whether an answer is about an event.
 func (f whyFacts) concerns(e almanac.Event) bool {
-	return f.isOfDay(e) || slices.ContainsFunc(f.rule.due, func(o almanac.Occurrence) bool { return f.isEventOf(e, o) })
+	return f.isOfDay(e) || slices.ContainsFunc(f.rule.due, func(o almanac.Occurrence) bool { return f.isEventOf(e, o) }) ||
+		slices.ContainsFunc(f.broadcasts, func(b broadcast.About) bool { return isOfBroadcast(e, b) })
 }
 
 // ofEvent explains an event.
 func (f whyFacts) ofEvent(e almanac.Event) WhyAnswer {
-	a := WhyAnswer{Code: f.codeOf(e), Series: e.Series, OccurrenceKey: e.OccurrenceKey, Due: e.Due, Local: e.Wall.String()}
+	a := WhyAnswer{Code: f.codeOf(e), WhyOccurrence: WhyOccurrence{Series: e.Series, OccurrenceKey: e.OccurrenceKey, Due: e.Due, Local: e.Wall.String()}}
 	a.Event = &WhyEvent{
 		ID: e.ID, Status: e.Status, IdempotencyKey: e.IdempotencyKey, Lane: laneOf(e), AvailableAt: e.AvailableAt,
-		Attempts: e.RetryCount, Crashes: e.CrashCount, LastError: e.LastError,
+		WhyAttempts: WhyAttempts{e.RetryCount, e.CrashCount, e.LastError}, WhyRequeue: f.requeue(e),
 	}
+	a.Broadcast = f.broadcastOf(e)
 	if i := slices.IndexFunc(f.rule.due, func(o almanac.Occurrence) bool {
 		return f.isEventOf(e, o) && o.Resolution.Instant.Equal(e.Due)
 	}); i >= 0 {
@@ -105,6 +123,23 @@ func (f whyFacts) ofEvent(e almanac.Event) WhyAnswer {
 		a.OptOut = f.refusal(e, a.Event.Channel)
 	}
 	return a
+}
+
+// requeue says whether an event was requeued, or repeats another one.
+func (f whyFacts) requeue(e almanac.Event) (r WhyRequeue) {
+	repeats := e.Origin.Kind == almanac.OriginRequeued
+	if repeats {
+		r.RequeuedAt = e.CreatedAt
+	}
+	for _, one := range f.events {
+		switch {
+		case repeats && one.ID == e.Origin.From:
+			r.Repeats = &WhyRepeat{one.ID, one.UpdatedAt, one.FailureReason}
+		case one.Origin.Kind == almanac.OriginRequeued && one.Origin.From == e.ID:
+			r.RepeatedBy = &WhyRepeat{ID: one.ID, At: one.CreatedAt}
+		}
+	}
+	return r
 }
 
 // codeOf returns the code of an event.
@@ -166,13 +201,10 @@ func (f whyFacts) readyCode(e almanac.Event) WhyCode {
 // hold says until when a pending event waits.
 func (f whyFacts) hold(a *WhyAnswer, e almanac.Event) {
 	lane := laneOf(e)
-	pause := f.pauseOf(lane)
-	if pause != nil && (pause.Until.IsZero() || pause.Until.After(e.AvailableAt)) {
-		a.Pause = (*WhyPause)(pause)
-	}
+	a.Pause = f.pauseAfter(lane, e.AvailableAt)
 	switch a.Code {
 	case WhyPaused:
-		a.Until = pause.Until
+		a.Until = f.pauseOf(lane).Until
 	case WhyReceiverFails:
 		a.Until = f.fails(lane)
 	case WhyQuotaUsed:
@@ -210,6 +242,14 @@ func (f whyFacts) pauseOf(lane string) (pause *almanac.Pause) {
 		}
 	}
 	return pause
+}
+
+// pauseAfter returns the pause of pauseOf if it lasts longer than until an instant, or nil.
+func (f whyFacts) pauseAfter(lane string, at time.Time) *WhyPause {
+	if pause := f.pauseOf(lane); pause != nil && (pause.Until.IsZero() || pause.Until.After(at)) {
+		return (*WhyPause)(pause)
+	}
+	return nil
 }
 
 // starts returns when an event that is available at an instant starts at the earliest, or zero if its lane is

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -27,12 +28,15 @@ type whyFacts struct {
 	trail   []AuditStep         // of the user
 	rule    whyRule
 	cut     whyCut
+	// broadcasts are those of the day, newest first, and sent has the used keys of those of which the user has no event there.
+	broadcasts []broadcast.About
+	sent       map[almanac.Series]almanac.UsedKeys
 	// channels are those that the handler chooses now for the events of the answers.
 	channels map[uuid.UUID]almanac.Channel
 }
 
 // whyCut says which events were not all read, because there are too many.
-type whyCut struct{ day, before, after bool }
+type whyCut struct{ day, before, after, open bool }
 
 // whyRule is what the handler says about the day, for the user as stored now.
 type whyRule struct {
@@ -104,6 +108,9 @@ func (g whyGatherer) gather(ctx context.Context) (f whyFacts, err error) {
 			f.rule.seen = one.Since
 		}
 	}
+	if err := g.broadcasts(ctx, &f); err != nil {
+		return f, err
+	}
 	f.channels = g.channels(ctx, f)
 	if g.options.Statistics != nil {
 		f.waits, err = g.waits(ctx, f)
@@ -168,10 +175,15 @@ func (g whyGatherer) events(ctx context.Context) (all []almanac.Event, cut whyCu
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b almanac.Event) int {
+	sortEvents(all)
+	return slices.CompactFunc(all, func(a, b almanac.Event) bool { return a.ID == b.ID }), cut, nil
+}
+
+// sortEvents sorts events by their instants.
+func sortEvents(events []almanac.Event) {
+	slices.SortFunc(events, func(a, b almanac.Event) int {
 		return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID.String(), b.ID.String()))
 	})
-	return slices.CompactFunc(all, func(a, b almanac.Event) bool { return a.ID == b.ID }), cut, nil
 }
 
 // asOf is a repository at another time, in which no occurrence is used.

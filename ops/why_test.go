@@ -34,8 +34,8 @@ func ExampleWhy() {
 		}
 	}
 	// Output:
-	// opted_out: It was not owed at 2026-12-10 09:00:00: the user has opted out of BIRTHDAY, since 2026-06-01 13:00:00, by grace: no greetings at work.
-	// created_later: It would have been due at 2025-12-10 09:00:00, but the user was created only at 2026-06-01 13:00:00.
+	// opted_out: It was not owed at 2026-12-10 09:00:00: the user has opted out of BIRTHDAY, since 2026-06-01 13:00:00, by grace: no greetings at work. Times are those of Europe/London.
+	// created_later: It would have been due at 2025-12-10 09:00:00, but the user was created only at 2026-06-01 13:00:00. Times are those of Europe/London.
 	// no_occurrence: The rule of BIRTHDAY has no occurrence for this user on this day.
 }
 

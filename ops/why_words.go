@@ -2,11 +2,13 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -14,7 +16,8 @@ import (
 func (r *WhyResult) write() {
 	z := calendar.StoredTimezone(r.Zone)
 	for i := range r.Answers {
-		r.Answers[i].Text = whyWords{r, z}.text(r.Answers[i])
+		w := whyWords{result: r, zone: z}
+		r.Answers[i].Text = w.text(r.Answers[i])
 	}
 }
 
@@ -22,12 +25,16 @@ func (r *WhyResult) write() {
 type whyWords struct {
 	result *WhyResult
 	zone   calendar.Timezone
+	shown  []string // the times that a text may have
 }
 
 // text returns the sentences of an answer.
-func (w whyWords) text(a WhyAnswer) string {
+func (w *whyWords) text(a WhyAnswer) string {
 	var text strings.Builder
 	text.WriteString(w.sentence(a))
+	if a.Event == nil && a.Pause != nil {
+		fmt.Fprintf(&text, " %s", w.pause(*a.Pause))
+	}
 	if a.Event == nil && a.OptOut != nil && a.Code != WhyOptedOut {
 		fmt.Fprintf(&text, " If it goes by %s, it will be called off before its attempt: %s.", a.OptOut.Channel, w.optOut(*a.OptOut))
 	}
@@ -39,6 +46,9 @@ func (w whyWords) text(a WhyAnswer) string {
 			fmt.Fprintf(&text, " %s", w.pause(*a.Pause))
 		}
 	}
+	if e := a.Event; e != nil {
+		text.WriteString(w.requeue(e.WhyRequeue))
+	}
 	if e := a.Event; e != nil && len(e.Trail) > 0 {
 		if last := e.Trail[len(e.Trail)-1]; last.Principal != "" && e.Status.Terminal() {
 			fmt.Fprintf(&text, " %s asked for it.", last.Principal)
@@ -47,13 +57,75 @@ func (w whyWords) text(a WhyAnswer) string {
 	if a.How != "" && a.How != "exact" && a.Code != WhyRejected {
 		fmt.Fprintf(&text, " How its time was found: %s.", a.How)
 	}
+	if slices.ContainsFunc(w.shown, func(time string) bool { return strings.Contains(text.String(), time) }) {
+		fmt.Fprintf(&text, " Times are those of %s.", w.zone)
+	}
 	return text.String()
 }
 
+// requeue says what an event repeats, and what repeats it.
+func (w *whyWords) requeue(r WhyRequeue) (text string) {
+	switch {
+	case r.Repeats != nil:
+		text = fmt.Sprintf(" It was requeued at %s. It repeats an event that ended at %s%s.", w.time(r.RequeuedAt), w.time(r.Repeats.At), detail(r.Repeats.Reason))
+	case !r.RequeuedAt.IsZero():
+		text = fmt.Sprintf(" It was requeued at %s.", w.time(r.RequeuedAt))
+	}
+	if r.RepeatedBy != nil {
+		text += fmt.Sprintf(" It was requeued at %s, as the event %s.", w.time(r.RepeatedBy.At), r.RepeatedBy.ID)
+	}
+	return text
+}
+
+// unsent says why a broadcast has stored no event for the user.
+func (w *whyWords) unsent(a WhyAnswer) string {
+	b := *a.Broadcast
+	switch a.Code {
+	case WhyPruned:
+		return fmt.Sprintf("The user had an event of the broadcast %s. The record of what became of it was pruned.", b.Name)
+	case WhyUnknown:
+		return fmt.Sprintf("It is unknown whether the user has an event of the broadcast %s, because the user has more events of %s than are read.", b.Name, w.result.Type)
+	case WhyCreatedLater:
+		return fmt.Sprintf("The broadcast %s was created at %s. The user was created only at %s, which was too late for it.", b.Name, w.time(b.CreatedAt), w.time(a.Until))
+	case WhyOptedOut:
+		return fmt.Sprintf("The broadcast %s has no event for the user: %s.", b.Name, w.optOut(*a.OptOut))
+	case WhyNotInAudience:
+		return fmt.Sprintf("The broadcast %s is for a part of the users: those of a list, or with certain attributes, locales or zones. The user, as stored now, is not among them.", b.Name)
+	case WhyHourPassed:
+		return fmt.Sprintf("The broadcast %s was for %s. This time had passed in %s when the broadcast was created, at %s, and it leaves out such zones.", b.Name, a.Local, w.zone, w.time(b.CreatedAt))
+	case WhyNotStored:
+		if b.State == broadcast.Collecting {
+			return fmt.Sprintf("The list of users of the broadcast %s is not complete yet. Until then, no event is stored.", b.Name)
+		}
+		return fmt.Sprintf("The broadcast %s is due at %s, and has not stored an event for the user yet. It is still storing events.", b.Name, w.time(a.Due))
+	case WhyStopped:
+		return fmt.Sprintf("The broadcast %s has stored no event for the user. It %s.", b.Name, w.stop(b))
+	}
+	text := fmt.Sprintf("The broadcast %s has stored no event for the user, though it is for users as this one is now. Why is not stored: no event could be planned or stored, or the user had another zone or other data then.", b.Name)
+	if !a.Until.IsZero() {
+		text += fmt.Sprintf(" The user was changed last at %s, after the broadcast was created.", w.time(a.Until))
+	}
+	return text
+}
+
+// stop says when, by whom and why a broadcast was stopped.
+func (w *whyWords) stop(b WhyBroadcast) string {
+	text := "was stopped at " + w.time(b.StoppedAt)
+	if b.StoppedBy != "" {
+		text += " by " + b.StoppedBy
+	}
+	return text + detail(b.StopReason)
+}
+
 // sentence returns the sentences that the code of an answer has.
-func (w whyWords) sentence(a WhyAnswer) string {
-	if a.Event != nil {
+func (w *whyWords) sentence(a WhyAnswer) string {
+	switch {
+	case a.Event != nil && a.Broadcast != nil:
+		return w.ofEvent(a) + fmt.Sprintf(" It belongs to the broadcast %s.", a.Broadcast.Name)
+	case a.Event != nil:
 		return w.ofEvent(a)
+	case a.Broadcast != nil:
+		return w.unsent(a)
 	}
 	r, at := w.result, w.time(a.Due)
 	until := w.time(a.Until)
@@ -101,7 +173,7 @@ func (w whyWords) sentence(a WhyAnswer) string {
 }
 
 // ofDay is about a day without an occurrence.
-func (w whyWords) ofDay(a WhyAnswer) string {
+func (w *whyWords) ofDay(a WhyAnswer) string {
 	r := w.result
 	switch a.Code {
 	case WhyRuleFails:
@@ -118,7 +190,7 @@ func (w whyWords) ofDay(a WhyAnswer) string {
 }
 
 // ofEvent is about an occurrence that has an event.
-func (w whyWords) ofEvent(a WhyAnswer) string {
+func (w *whyWords) ofEvent(a WhyAnswer) string {
 	e, at, until := *a.Event, w.time(a.Due), w.time(a.Until)
 	ended := w.time(e.EndedAt)
 	switch a.Code {
@@ -129,6 +201,9 @@ func (w whyWords) ofEvent(a WhyAnswer) string {
 	case WhyCalledOff:
 		return fmt.Sprintf("It was called off at %s, before or during its attempt%s.", ended, detail(a.Detail))
 	case WhyCancelled:
+		if a.Broadcast != nil && !a.Broadcast.StoppedAt.IsZero() {
+			return fmt.Sprintf("It was cancelled at %s, because its broadcast %s.", ended, w.stop(*a.Broadcast))
+		}
 		return fmt.Sprintf("It was cancelled at %s%s.", ended, detail(a.Detail))
 	case WhyOptedOut:
 		if a.OptOut == nil {
@@ -166,7 +241,7 @@ func (w whyWords) ofEvent(a WhyAnswer) string {
 }
 
 // optOut says who refuses what, since when and until when.
-func (w whyWords) optOut(o almanac.OptOut) string {
+func (w *whyWords) optOut(o almanac.OptOut) string {
 	what := "everything"
 	if o.Type != "" {
 		what = o.Type
@@ -188,7 +263,7 @@ func (w whyWords) optOut(o almanac.OptOut) string {
 }
 
 // pause says what is paused, since when, by whom and until when.
-func (w whyWords) pause(p WhyPause) string {
+func (w *whyWords) pause(p WhyPause) string {
 	text := fmt.Sprintf("The lane %s is paused since %s", p.Lane, w.time(p.Since))
 	if p.Author != "" {
 		text += ", by " + p.Author
@@ -200,12 +275,14 @@ func (w whyWords) pause(p WhyPause) string {
 }
 
 // time shows an instant as clocks in the user's zone do.
-func (w whyWords) time(at time.Time) string {
+func (w *whyWords) time(at time.Time) string {
 	if at.IsZero() {
 		return "an unknown time"
 	}
-	shown := w.zone.WallTime(at)
-	return fmt.Sprintf("%s %s", shown.Date, shown.Clock)
+	wall := w.zone.WallTime(at)
+	shown := fmt.Sprintf("%s %s", wall.Date, wall.Clock)
+	w.shown = append(w.shown, shown)
+	return shown
 }
 
 // detail returns an error or a reason as the end of a sentence.

@@ -15,7 +15,7 @@ import (
 // statement in settle_ended.sql. See docs/adr/0068-sql.md.
 type statements struct {
 	AddBroadcastStep, AddBroadcastUsers, AddBroadcastZones, Audit,
-	Breaker, BroadcastPage, BroadcastProgress, Broadcasts,
+	Breaker, BroadcastPage, BroadcastProgress, Broadcasts, BroadcastsAbout,
 	Calendars, CancelEvents, CancelledOfBroadcast, Catalog, CatalogSession, Claim, ClaimLanes, Claimed, CloseBreaker, Confirm, Consulted, Consumers, Count, CountBroadcast, CountBroadcastUsers, CompleteBroadcast, CountEnded, CountRequeued, CreateBroadcast, CreateConsumer,
 	DeleteBroadcast, DeleteBroadcastUsers, DeleteConsumer, DeleteUser, DueCounts,
 	EndBroadcast, EndedOfBroadcast, EndClaims, EndEmptyLeases, EndLeases, EndWaiting, Events,

@@ -21,7 +21,7 @@ import (
 // [TestRepository] does. The repository must be able to pause.
 func TestBroadcasts(t *testing.T, open func(t *testing.T) (almanac.Repository, broadcast.Store)) {
 	for _, chapter := range []map[string]func(*broadcastKit){
-		broadcastCases, broadcastStateCases, broadcastNeighbourCases, broadcastListCases, broadcastRequeueCases,
+		broadcastCases, broadcastStateCases, broadcastNeighbourCases, broadcastListCases, broadcastRequeueCases, whyBroadcastCases,
 	} {
 		for name, check := range chapter {
 			t.Run("Broadcasts/"+name, func(t *testing.T) {
