@@ -1,10 +1,13 @@
 package dashboard
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/ops"
 )
@@ -24,6 +27,9 @@ type whyData struct {
 // whyPage explains what became of a user's occurrences on a day.
 func (d *dashboard) whyPage(r *request) (answer, error) {
 	u, err := d.userOf(r)
+	if errors.Is(err, almanac.ErrNotFound) {
+		err = refused(http.StatusNotFound, "There is no such user, or the user was deleted. Nothing is kept of a deleted user.")
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -75,7 +81,7 @@ func (d *dashboard) explain(r *request, data *whyData) error {
 	if data.status() != 0 {
 		return nil
 	}
-	options := ops.WhyOptions{Statistics: d.reader}
+	options := ops.WhyOptions{Statistics: d.reader, Broadcasts: d.sender}
 	if d.trail != nil {
 		options.Trail = d.trail
 	}

@@ -59,3 +59,18 @@ func TestWhyHidesNamesAndReasons(t *testing.T) {
 	require.Contains(t, body, "the user has opted out of everything")
 	require.NotContains(t, body, "Ada")
 }
+
+func TestWhyNamesTheBroadcast(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	u := h.createUser(t, ada())
+	h.startSale(t)
+	status, body := h.get(t, "/users/"+u.User.ID.String()+"/why?type=BIRTHDAY&day=2999-01-02")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "The broadcast sale is due at")
+	_, err := h.scheduler.DeleteUser(t.Context(), u.User.ID, almanac.DeleteOptions{})
+	require.NoError(t, err)
+	status, body = h.get(t, "/users/"+u.User.ID.String()+"/why")
+	require.Equal(t, http.StatusNotFound, status)
+	require.Contains(t, body, "There is no such user, or the user was deleted. Nothing is kept of a deleted user.")
+}

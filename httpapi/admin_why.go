@@ -1,15 +1,17 @@
 package httpapi
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/ops"
 )
 
 // WithExplanations sets what the admin API reads to explain what became of an occurrence, besides the
-// scheduler's repository: statistics and an audit trail, as [ops.Why] takes them. By default it reads neither.
+// scheduler's repository: statistics and an audit trail, as [ops.Why] takes them. By default it reads neither. The broadcasts are
+// those of [WithBroadcasts], unless the options have others.
 func WithExplanations(o ops.WhyOptions) Option { return func(a *api) { a.explanations = o } }
 
 // why explains a day of a user.
@@ -35,9 +37,11 @@ func (a *admin) why(r *http.Request) (reply, error) {
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
-	found, err := ops.Why(r.Context(), a.scheduler, ops.WhyRequest{User: id, Type: query["type"], Day: day}, a.explanations)
+	options := a.explanations
+	options.Broadcasts = cmp.Or(options.Broadcasts, a.sender)
+	found, err := ops.Why(r.Context(), a.scheduler, ops.WhyRequest{User: id, Type: query["type"], Day: day}, options)
 	if err == nil && found.Answers[0].Code == ops.WhyUserUnknown {
-		err = &almanac.NotFoundError{Kind: "user", ID: id} // as every other route about a user
+		err = newProblem(http.StatusNotFound, fmt.Sprintf("there is no user %s, or the user was deleted: nothing is kept of a deleted user", id))
 	}
 	return reply{status: http.StatusOK, body: found}, err
 }

@@ -31,3 +31,17 @@ func TestAnExplanationSaysWhatBecameOfADay(t *testing.T) {
 		"day":  "is not a date of the years 1900 to 9998, such as 2026-03-15",
 	}, o.complaints(o.send("GET", "/users/"+user.ID.String()+"/why?type=%00&day=2026-02-30", "")))
 }
+
+func TestAnExplanationNamesTheBroadcast(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t, newRepository())
+	user, _ := o.hire("grace")
+	o.ok("POST", "/users/"+user.ID.String()+"/opt-out", `{"type":"ONE_OFF"}`)
+	o.send("POST", "/broadcasts", `{"name":"sale",`+sale+`,"dryRun":false}`)
+	o.sendAll()
+	found := o.ok("GET", "/users/"+user.ID.String()+"/why?type=ONE_OFF&day=2026-03-10", "")["answers"].([]any)[0].(map[string]any)
+	require.Equal(t, "opted_out", found["code"])
+	require.Equal(t, "sale", found["broadcast"].(map[string]any)["name"])
+	missing := o.problem(o.send("GET", "/users/"+stranger+"/why?type=BIRTHDAY&day=2026-12-09", ""), http.StatusNotFound)
+	require.Contains(t, missing["detail"], "or the user was deleted: nothing is kept of a deleted user")
+}

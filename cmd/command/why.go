@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
@@ -34,17 +35,26 @@ func (c *why) Run(ctx context.Context, env *environment) error {
 	if errDay == nil && (day.Year < 1900 || day.Year > 9998) {
 		errDay = errors.New("is not of the years 1900 to 9998")
 	}
-	return c.oneUser.use(ctx, env, &c.Tables, errors.Join(errType, about("<day>", errDay), errHandlers), func(store *postgres.Store, u almanac.User) error {
+	err := c.oneUser.use(ctx, env, &c.Tables, errors.Join(errType, about("<day>", errDay), errHandlers), func(store *postgres.Store, u almanac.User) error {
 		scheduler, err := almanac.NewScheduler(store, registry, quietly(env.host.Options)...)
 		if err != nil {
 			return err
 		}
-		found, err := ops.Why(ctx, scheduler, ops.WhyRequest{User: u.ID, Type: c.Type, Day: day}, ops.WhyOptions{Statistics: store, Trail: store.Audit})
+		sender, err := broadcast.New(scheduler, store)
+		if err != nil {
+			return err
+		}
+		options := ops.WhyOptions{Statistics: store, Trail: store.Audit, Broadcasts: sender}
+		found, err := ops.Why(ctx, scheduler, ops.WhyRequest{User: u.ID, Type: c.Type, Day: day}, options)
 		if err != nil {
 			return err
 		}
 		return env.report(c.JSON, found, func() error { return writeText(env, whyText(found)) })
 	})
+	if errors.Is(err, almanac.ErrNotFound) {
+		return fmt.Errorf("%w, or the user was deleted: nothing is kept of a deleted user", err)
+	}
+	return err
 }
 
 // whyText returns a line for each answer, and one for what is next.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
 func TestWhyExplainsADay(t *testing.T) {
@@ -22,7 +23,7 @@ func TestWhyExplainsADay(t *testing.T) {
 	r := why("NIGHTLY", "2094-03-14")
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Contains(t, r.out, "not planned 2094: It belongs to 2094-03-14 03:30:00, but the series has no open event")
-	require.Contains(t, r.out, "How its time was found: moved forward 60 min because clocks skip 02:00–03:00.\n")
+	require.Contains(t, r.out, "How its time was found: moved forward 60 min because clocks skip 02:00–03:00. Times are those of America/New_York.\n")
 	require.NotContains(t, r.out, "next: ", "nothing plans it")
 	require.Contains(t, why("NIGHTLY", "2096-03-14").out, "ended: ")
 	require.Contains(t, why("UNKNOWN", "2096-03-14").out, "no handler: ")
@@ -43,4 +44,23 @@ func TestWhyExplainsADay(t *testing.T) {
 	require.Contains(t, r.errs, "<day>: ")
 	r = runAs(t.Context(), host, "why", "stranger", "NIGHTLY", "2094-03-14", "--database-url", c.url)
 	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "or the user was deleted: nothing is kept of a deleted user")
+}
+
+func TestWhyNamesTheBroadcast(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.OneOff{Type: "NEWS"})
+	subscribers(t, url, host, 1)
+	command := func(args ...string) result {
+		r := runAs(t.Context(), host, append(args, "--database-url", url)...)
+		require.Equal(t, exitOK, r.code, r.errs)
+		return r
+	}
+	command("broadcasts", "start", "sale", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "skip", "--yes")
+	users, err := storeAt(t, url).FindUsers(t.Context(), almanac.UserFilter{}, almanac.Page{})
+	require.NoError(t, err)
+	user := users.Items[0].ID.String()
+	require.Contains(t, command("why", user, "NEWS", "2094-03-14").out, "not stored sale: The broadcast sale is due at 2094-03-14 10:00:00")
+	command("broadcasts", "stop", "sale", "--reason", "typo")
+	require.Regexp(t, `stopped sale: The broadcast sale has stored no event for the user. It was stopped at .*: typo.`, command("why", user, "NEWS", "2094-03-14").out)
 }
