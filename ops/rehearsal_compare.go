@@ -2,9 +2,10 @@ package ops
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/almanac-go/almanac/calendar"
 )
@@ -35,11 +36,20 @@ type RehearseDayDifference struct {
 // IsEmpty reports whether the same events are delivered at the same times.
 func (d RehearseDifference) IsEmpty() bool { return len(d.Days) == 0 }
 
+// about says of which copy and time a rehearsal is.
+func (r RehearseResult) about() string {
+	text := fmt.Sprintf("one is of %d users from %s to %s", r.Users, r.From.UTC().Format(time.RFC3339Nano), r.Until.UTC().Format(time.RFC3339Nano))
+	if r.Every > 1 {
+		text += fmt.Sprintf(", a sample of one in %d", r.Every)
+	}
+	return text
+}
+
 // CompareRehearsals returns how a rehearsal differs from another one of the same copy. It is an error if they are not of the same
 // users and the same time.
 func CompareRehearsals(was, is RehearseResult) (RehearseDifference, error) {
 	if !was.From.Equal(is.From) || !was.Until.Equal(is.Until) || was.Users != is.Users || was.Every != is.Every {
-		return RehearseDifference{}, errors.New("ops: the rehearsals are not of the same copy and the same time")
+		return RehearseDifference{}, fmt.Errorf("ops: the rehearsals are not of the same copy and the same time, so they cannot be compared: %s, and %s", was.about(), is.about())
 	}
 	type key struct {
 		date      calendar.Date

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
+	"os/user"
 	"strings"
 	"testing"
 
@@ -96,4 +98,27 @@ func TestTheStockCommandStartsABroadcastToAList(t *testing.T) {
 	again := almanacAt(t, today, start...)
 	require.Equal(t, exitOK, again.code, again.errs)
 	require.True(t, strings.HasSuffix(again.out, "and was stored before\n"), again.out)
+}
+
+func TestStepsNameWhoAsked(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, almanac.OneOff{Type: "NEWS"})
+	subscribers(t, url, host, 1)
+	command := func(ctx context.Context, args ...string) {
+		r := runAs(ctx, host, append(args, "--database-url", url)...)
+		require.Equal(t, exitOK, r.code, r.errs)
+	}
+	command(t.Context(), "broadcasts", "start", "sale", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "skip", "--yes")
+	command(t.Context(), "broadcasts", "stop", "sale", "--as", "grace")
+	command(almanac.WithPrincipal(t.Context(), "ada"), "broadcasts", "resume", "sale")
+	command(almanac.WithPrincipal(t.Context(), "ada"), "broadcasts", "stop", "sale", "--as", "alan")
+	is, err := storeAt(t, url).Broadcast(t.Context(), "sale")
+	require.NoError(t, err)
+	here, err := user.Current()
+	require.NoError(t, err)
+	var authors []string
+	for _, step := range is.Steps {
+		authors = append(authors, step.By)
+	}
+	require.Equal(t, []string{here.Username, "grace", "ada", "alan"}, authors)
 }

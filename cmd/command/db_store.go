@@ -5,14 +5,17 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -64,6 +67,24 @@ func (s *server) pool(ctx context.Context, env *environment, connections int32) 
 type tables struct {
 	Server server `embed:""`
 	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"${schema}"`
+	As     string `help:"Who asks for changes: stored with steps, pauses and opt-outs (default: the user of the operating system)." placeholder:"NAME"`
+}
+
+// asking returns a context with the principal of changes: that of the flag --as, or the one of the host, or the user of the operating
+// system.
+func asking(ctx context.Context, flags []*kong.Flag) context.Context {
+	for _, f := range flags {
+		if name, given := f.Target.Interface().(string); f.Name == "as" && given && name != "" {
+			return almanac.WithPrincipal(ctx, name)
+		}
+	}
+	if almanac.Principal(ctx) != "" {
+		return ctx
+	}
+	if u, err := user.Current(); err == nil {
+		return almanac.WithPrincipal(ctx, u.Username)
+	}
+	return ctx // the database then stores its role
 }
 
 // validate returns everything that is wrong with it, without asking the database.

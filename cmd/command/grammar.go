@@ -85,7 +85,8 @@ const whichDatabase = `Commands that use a database take its URL from --database
 //	130  when ctx was cancelled, and the command ended in good order
 //
 // The arguments are those after the program's name. Results go to host.Out, and messages to host.Err.
-// Several calls may run side by side. The only global state that Run changes are the calendars that the
+// Changes have a principal, which is stored with them: the NAME of the flag --as, or the principal of ctx
+// ([almanac.WithPrincipal]), or else the user of the operating system. Several calls may run side by side. The only global state that Run changes are the calendars that the
 // process knows: it registers those of contrib/calendars, unless the host has registered others of the same
 // names. Run reads the environment variables DATABASE_URL, COLUMNS (the width of the help, and of lists on a terminal), NO_COLOR and TERM.
 func Run(ctx context.Context, args []string, host Host) int {
@@ -124,6 +125,7 @@ func run(ctx context.Context, args []string, env *environment) (code int) {
 		err = misused(emptyFlags(chosen)...)
 	}
 	if err == nil {
+		chosen.BindTo(asking(ctx, chosen.Flags()), (*context.Context)(nil))
 		err = chosen.Run()
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -237,7 +237,7 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 	r := runAs(t.Context(), host, "events", "cancel", first[0].ID.String())
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Equal(t, "requeued 1 event\n", lastLine(runAs(t.Context(), host, "events", "requeue", first[0].ID.String())))
-	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--due-until", "2100-01-01", "--yes")), "the successor: what was requeued is due")
+	require.Equal(t, "made due 2 events\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--due-until", "2100-01-01", "--yes")), "the successor, and what was requeued early")
 }
 
 // quietNow are quiet hours that every user has at present, for two hours at least.
@@ -432,7 +432,7 @@ func TestSessionsHaveTheHostsName(t *testing.T) {
 	name := ""
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT current_setting('application_name')").Scan(&name))
 	require.Equal(t, "acme", name)
-	require.Regexp(t, ` cancelled by \S+ acme\n`, runAs(t.Context(), host, "audit", "show", first[0].ID.String(), "--database-url", url).out)
+	require.Regexp(t, ` cancelled by \S+ acme for \S+\n`, runAs(t.Context(), host, "audit", "show", first[0].ID.String(), "--database-url", url).out)
 }
 
 func TestTheTrailShowsThePrincipalOfTheHost(t *testing.T) {

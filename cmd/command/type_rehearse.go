@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/ops"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // rehearse counts the events that users will have.
@@ -132,11 +135,32 @@ func (c *rehearse) copyTo(ctx context.Context, env *environment, types []string,
 		return err
 	}
 	defer closing()
+	if err := sayWithout(ctx, env, store, types); err != nil {
+		return err
+	}
 	if _, err := ops.CopyUsers(ctx, store, types, file, o); err != nil {
 		return err
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return err
+}
+
+// sayWithout says which types have events in the database, and no handler in this command.
+func sayWithout(ctx context.Context, env *environment, store *postgres.Store, types []string) error {
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	var without []string
+	for _, one := range stats.Events {
+		if !slices.Contains(types, one.Type) {
+			without = append(without, printable(one.Type))
+		}
+	}
+	if slices.Sort(without); len(without) > 0 {
+		fmt.Fprintf(env.errs, "left out, because this command has no handler of the type: %s\n", strings.Join(slices.Compact(without), ", "))
+	}
+	return nil
 }
 
 func readRehearsal(name string) (r ops.RehearseResult, err error) {
@@ -168,15 +192,20 @@ func (c *rehearse) report(env *environment, was, is ops.RehearseResult) error {
 		}
 	}
 	report := rehearsalReport{RehearseResult: is}
+	var incomparable error
 	if c.Compare != "" {
 		diff, err := ops.CompareRehearsals(was, is)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.Compare, err)
+		if err == nil {
+			report.Difference = &diff
+		} else {
+			incomparable = fmt.Errorf("--compare %s: %w", c.Compare, err)
 		}
-		report.Difference = &diff
 	}
 	if err := env.report(c.JSON, report, func() error { return report.write(env) }); err != nil {
 		return err
+	}
+	if incomparable != nil {
+		return incomparable
 	}
 	if is.RefusedUsers > 0 {
 		return fmt.Errorf("an event of %s could not be planned", counted(is.RefusedUsers, "user"))
@@ -251,10 +280,18 @@ func (r rehearsalReport) writeDifference(env *environment) {
 	default:
 		fmt.Fprintln(env.out)
 		for _, t := range r.Difference.Types {
-			fmt.Fprintf(env.out, "%s: %d events were %d, and at least %d are on another day\n", printable(t.Type), t.Is, t.Was, t.Moved)
+			fmt.Fprintf(env.out, "%s: %s before, %d now", printable(t.Type), counted(t.Was, "event"), t.Is)
+			if t.Moved > 0 {
+				fmt.Fprintf(env.out, "; %d or more of them moved to another day", t.Moved)
+			}
+			fmt.Fprintln(env.out)
 		}
 		for _, d := range r.Difference.Days {
-			fmt.Fprintf(env.out, "%s %s: %d -> %d (%+d)\n", d.Date, printable(d.Type), d.Was, d.Is, d.Is-d.Was)
+			change := fmt.Sprintf("%+d", d.Is-d.Was)
+			if d.Is == d.Was {
+				change = "other events or other times"
+			}
+			fmt.Fprintf(env.out, "%s %s: %d before, %d now (%s)\n", d.Date, printable(d.Type), d.Was, d.Is, change)
 		}
 	}
 }
