@@ -54,7 +54,8 @@ type RehearseResult struct {
 	RehearseTotals
 	Counts []RehearseCount `json:"counts"` // in the order of their fields
 	// Merged says which fields of Counts are empty, because there were more than a million different counts: "lane",
-	// then also "zone". It also has "peaks" if there were more than 40 lanes without limits: then Peaks has only lanes with limits.
+	// then also "zone". It also has "peaks" if there were more than 40 lanes without limits: then Peaks has only lanes with limits, and
+	// "limits" if there were more than 40 lanes with limits: then those after the 40th, in the order of their names, count as lanes without.
 	Merged       []string          `json:"merged"`
 	Peaks        []RehearsePeak    `json:"peaks"`   // all events together first, then by lane
 	Refused      []RehearseRefusal `json:"refused"` // the first 100 users of whom an event could not be planned
@@ -304,6 +305,9 @@ func (r *rehearsal) result() RehearseResult {
 	r.done.Peaks = r.loads.peaks(r.options.Capacity)
 	if r.loads.given {
 		r.done.Merged = append(r.done.Merged, "peaks")
+	}
+	if r.loads.lost {
+		r.done.Merged = append(r.done.Merged, "limits")
 	}
 	return r.done
 }

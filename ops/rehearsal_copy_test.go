@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -239,4 +240,22 @@ func TestAUserWhoCannotBePlannedIsRefused(t *testing.T) {
 	var table strings.Builder
 	require.NoError(t, result.WriteCSV(&table))
 	require.True(t, strings.HasPrefix(table.String(), "date,type,zone,channel,lane,events\n2027-06-01,NOTICE,America/New_York,webhook,NOTICE,3\n2027-06-02,"), table.String())
+}
+
+// Of more than 40 lanes with limits, the result says that the limits of the others are not known.
+func TestARehearsalSaysThatLimitsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	rule := notices(28, 9, "")
+	for lanes, want := range map[int][]string{39: {}, 41: {"limits"}} {
+		repository := june(t, rule, 1)
+		for i := range lanes {
+			require.NoError(t, repository.PutLane(t.Context(), almanac.Lane{Name: fmt.Sprintf("CRM/%02d", i), Rate: 1}))
+		}
+		var users bytes.Buffer
+		_, err := ops.CopyUsers(t.Context(), repository, []string{"NOTICE"}, &users, ops.CopyUsersOptions{})
+		require.NoError(t, err)
+		result, err := ops.Rehearse(t.Context(), schedulerWith(t, repository, rule), &users, ops.RehearseOptions{})
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, result.Merged, lanes)
+	}
 }

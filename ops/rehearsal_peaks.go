@@ -48,8 +48,9 @@ type loads struct {
 	limits  map[string]almanac.Lane // by name, at most maxLoads
 	of      map[string]*load
 	seconds map[loadSecond]int // nil if there are too many
-	others  int                // lanes without limits, and all events together
+	others  int                // lanes without limits
 	given   bool               // the lanes without limits are given up
+	lost    bool               // some lanes with limits are counted as lanes without limits
 }
 
 // load has the events of a lane.
@@ -70,8 +71,12 @@ func newLoads(head copyHead, until time.Time) loads {
 		limits: make(map[string]almanac.Lane), of: make(map[string]*load), seconds: make(map[loadSecond]int),
 	}
 	for _, lane := range head.Lanes {
-		if lane.Limited() && len(l.limits) < maxLoads {
+		switch {
+		case !lane.Limited():
+		case len(l.limits) < maxLoads:
 			l.limits[lane.Name] = lane
+		default:
+			l.lost = true
 		}
 	}
 	return l
@@ -86,7 +91,7 @@ func (l *loads) lane(name string) *load {
 	}
 	is = &load{minutes: make([]uint32, l.minutes)}
 	l.of[name] = is
-	if limited {
+	if limited || name == "" {
 		return is
 	}
 	if l.others++; l.others > maxLoads && !l.given {

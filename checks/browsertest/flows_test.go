@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/dashboard"
 )
 
@@ -360,4 +361,55 @@ func TestALivePageIsPaused(t *testing.T) {
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
 		b.requireSound(h.server.URL)
 	}
+}
+
+func TestABroadcastIsStoppedAndResumed(t *testing.T) {
+	t.Parallel()
+	byAllHands(t, func(t *testing.T, h *host, b *tab, by hands) {
+		by.press(b, "Broadcasts")
+		by.press(b, "sale")
+		require.Contains(t, b.text("main"), "Pacific/Apia")
+		by.press(b, "Stop sale …")
+		by.press(b, "Stop")
+		require.Equal(t, broadcast.Stopped, h.broadcast(t, "sale").State)
+		require.Equal(t, "grace", h.broadcast(t, "sale").Steps[1].By)
+		by.press(b, "Resume sale …")
+		by.press(b, "Resume")
+		require.Equal(t, broadcast.Storing, h.broadcast(t, "sale").State)
+	})
+}
+
+// broadcast returns a broadcast as it is stored now.
+func (h *host) broadcast(t *testing.T, name string) broadcast.Status {
+	t.Helper()
+	is, err := h.store.Broadcast(t.Context(), name)
+	require.NoError(t, err)
+	return is
+}
+
+func TestARuleIsRolledOut(t *testing.T) {
+	t.Parallel()
+	byAllHands(t, func(t *testing.T, _ *host, b *tab, by hands) {
+		by.press(b, "Roll-out")
+		by.fill(b, "Type", "BIRTHDAY")
+		by.press(b, "Show what would change")
+		require.Contains(t, b.text("main"), "Nothing has changed yet.")
+	})
+}
+
+func TestDryRunsAreAccessible(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, atRoot, dashboard.AllowAll())
+	b, by := newTab(t, newBrowser(t), look{320, 700, false, true, nil}), mouse{}
+	b.open(h.root + "roll-out?type=BIRTHDAY")
+	by.press(b, "Show what would change")
+	require.Contains(t, b.text("main"), "Nothing has changed yet.")
+	b.requireAccessible()
+	b.open(h.root + "broadcasts")
+	by.fill(b, "Name", "another")
+	by.fill(b, "Type", "BIRTHDAY")
+	by.fill(b, "Local time", "2999-01-02T10:00")
+	by.press(b, "Show what would be sent")
+	require.Contains(t, b.text("main"), "Nothing has changed yet.")
+	b.requireAccessible()
 }

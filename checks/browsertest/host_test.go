@@ -19,6 +19,8 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/broadcast"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/dashboard"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
@@ -67,12 +69,18 @@ func newHost(t *testing.T, at mount, options ...dashboard.Option) *host {
 		almanac.WithDeliverer(almanac.ChannelWebhook, monitor.Middleware(deliver)))
 	require.NoError(t, err)
 	h.fill(t)
+	sender, err := broadcast.New(h.scheduler, work)
+	require.NoError(t, err)
+	_, err = sender.Start(t.Context(), broadcast.Broadcast{Name: "sale", Type: almanac.TypeBirthday, At: calendar.WallTime{Date: calendar.Date{Year: 2999, Month: time.June, Day: 1}, Clock: calendar.Clock{Hour: 10}},
+		Passed: broadcast.Skip, Audience: broadcast.Audience{Zones: []string{"Pacific/Apia"}}})
+	require.NoError(t, err)
+	require.NoError(t, sender.RunOnce(t.Context(), broadcast.RunOptions{}))
 	for _, n := range []almanac.Notice{{Kind: almanac.EventCompleted, Event: h.completed}, {Kind: almanac.EventReleased, Event: h.pending, Cause: almanac.AfterFailure}} {
 		monitor.Observe(t.Context(), n) // so that the throughput has bars
 	}
 
 	all := dashboard.WithPermissions(func(*http.Request, dashboard.Action, uuid.UUID) (bool, error) { return true, nil })
-	options = append([]dashboard.Option{all, dashboard.WithLogger(quiet), dashboard.WithMonitor(monitor), dashboard.WithTrail(reader.Audit),
+	options = append([]dashboard.Option{all, dashboard.WithLogger(quiet), dashboard.WithMonitor(monitor), dashboard.WithTrail(reader.Audit), dashboard.WithBroadcasts(sender),
 		dashboard.WithContext(t.Context()), dashboard.WithHealth(func(context.Context) error { return nil })}, options...)
 	pages, err := dashboard.New(h.scheduler, reader, options...)
 	require.NoError(t, err)
@@ -175,7 +183,7 @@ func (h *host) pages() []string {
 		"when", "when?zone=Europe/Berlin&at=2026-10-25T02:30", "when?zone=America/New_York&at=2026-03-08T02:30",
 		"when?zone=Europe/Paris&rule=monthly&on=31&at=09:00", "when?zone=Nowhere&at=x",
 		"failures", "leases", "lanes", "lanes?remove=BIRTHDAY", "pauses", "pauses?pause=BIRTHDAY", "operations", "operations?operation=cancel&zone=Asia/Tokyo",
-		"operations?operation=cancel", "nothing",
+		"operations?operation=cancel", "broadcasts", "broadcasts?name=sale", "broadcasts?stop=sale", "broadcasts?resume=sale", "roll-out", "roll-out?type=BIRTHDAY", "nothing",
 	}
 }
 

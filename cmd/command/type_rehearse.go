@@ -248,6 +248,9 @@ func (r rehearsalReport) write(env *environment) error {
 		return err
 	}
 	r.writeDifference(env)
+	for _, what := range r.Merged {
+		fmt.Fprintln(env.errs, merged[what])
+	}
 	sample := ""
 	if r.Every > 1 {
 		sample = fmt.Sprintf(", one of %d, so each event counts %d times", r.Every, r.Every)
@@ -255,6 +258,14 @@ func (r rehearsalReport) write(env *environment) error {
 	fmt.Fprintf(env.errs, "%s from %s to %s: %d delivered, %d failed, %d cancelled%s\n", counted(r.Users, "user"),
 		r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339), r.Delivered, r.Failed, r.Cancelled, sample)
 	return nil
+}
+
+// merged says what a result leaves out, by the texts of ops.RehearseResult.Merged.
+var merged = map[string]string{
+	"lane":   "there are too many different counts, so they do not distinguish lanes",
+	"zone":   "there are too many different counts, so they do not distinguish zones",
+	"peaks":  "there are more than 40 lanes without limits, so only lanes with limits have peaks",
+	"limits": "there are more than 40 lanes with limits, so the peaks of further lanes do not know their limits",
 }
 
 func mostText(m ops.RehearseMost) string {
