@@ -160,12 +160,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			return Edit{}, err
 		}
 		if e.detached() {
-			if !e.Origin.Forced && unwantedThen(h, p.is, e, p.Now) {
-				err = edit.drop(e, ReasonOptedOut)
-			} else {
-				err = p.detached(h, e, &edit)
-			}
-			if err != nil {
+			if err := p.detached(h, e, &edit); err != nil {
 				return Edit{}, err
 			}
 			continue

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -282,22 +281,6 @@ func (s *scheduler) RequeueEvents(ctx context.Context, ids []uuid.UUID, options 
 	return again, errs
 }
 
-// requeuedFor returns a requeued event that was never claimed as its user is now. was is the origin of the event that it repeats.
-func (s *scheduler) requeuedFor(ctx context.Context, r Roster, e Event, was OriginKind, zones *zoneView) (Event, error) {
-	here := e.Zone == r.User.Timezone.String()
-	if was == OriginPlanned || was == OriginFollowUp {
-		e.Origin.FollowsUser = here
-	}
-	h, err := s.registry.Handler(e.Type)
-	if err != nil || here || !e.Origin.FollowsUser {
-		return e, nil
-	}
-	p := replanning{Roster: r, is: r.User, zones: zones}
-	next, err := guarded(s.guard(ctx, r.User.ID), "replanning", e.Type, func() (Event, error) { return p.oneOff(h, e) })
-	next.Version, next.AvailableAt = e.Version, later(next.AvailableAt, r.Now)
-	return next, err
-}
-
 // Pause is a pause of a type of event.
 type Pause struct {
 	Lane string // the name of a [Lane]: an event type, or another one
@@ -347,32 +330,6 @@ func (s *scheduler) RequeueEach(ctx context.Context, requeue func(func([]Event, 
 	s.notifyEvents(ctx, EventRequeued, stored)
 	s.running.wakeFor(stored...)
 	return stored, errors.Join(err, s.followMoved(ctx, stored))
-}
-
-// followMoved replans requeued events whose users have moved to another zone since they were cancelled.
-func (s *scheduler) followMoved(ctx context.Context, events []Event) error {
-	from := make(map[uuid.UUID]Event)
-	for _, e := range events {
-		if e.Origin.FollowsUser {
-			from[e.UserID] = e
-		}
-	}
-	if len(from) == 0 {
-		return nil
-	}
-	users, err := s.repository.Users(ctx, slices.Collect(maps.Keys(from)), nil)
-	if err != nil {
-		return err
-	}
-	users = slices.DeleteFunc(users, func(u User) bool { return u.Timezone.String() == from[u.ID].Zone })
-	ids := make([]uuid.UUID, len(users))
-	for i, u := range users {
-		ids[i] = u.ID
-	}
-	_, _, errs := s.replanEach(ctx, ids, func(_ int, r Roster, zones *zoneView) (replanning, error) {
-		return replanning{r, r.User, []string{from[r.User.ID].Type}, zones, s.guard(ctx, r.User.ID), s.window, 0, nil}, nil
-	})
-	return errors.Join(errs...)
 }
 
 func (s *scheduler) CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error) {

@@ -348,20 +348,11 @@ func (OneOff) Payload(_ User, o Occurrence) (json.RawMessage, error) {
 // Channel returns o.Via, or [ChannelWebhook].
 func (o OneOff) Channel(Event) Channel { return cmp.Or(o.Via, ChannelWebhook) }
 
-// drop removes a pending detached event. A requeued event is cancelled instead: an event is requeued only once, so the
-// repeat must not vanish.
-func (wanted *Edit) drop(e Event, reason string) error {
-	if e.Origin.Kind != OriginRequeued {
-		wanted.Removed = append(wanted.Removed, e)
-		return nil
-	}
-	done, err := e.Cancel(reason)
-	wanted.Changed = append(wanted.Changed, done)
-	return err
-}
-
 // detached adds a pending detached event, updated for its user, to an edit.
 func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
+	if !e.Origin.Forced && unwantedThen(h, p.is, e, p.Now) {
+		return edit.drop(e, ReasonOptedOut)
+	}
 	next, err := guarded(p.guard, "replanning", e.Type, func() (Event, error) {
 		if e.Origin.Kind == OriginFollowUp {
 			return p.followUp(h, e)

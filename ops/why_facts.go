@@ -22,17 +22,22 @@ type whyFacts struct {
 	user    almanac.User
 	events  []almanac.Event // of the type, in the order of their instants: those around the day, and the nearest before and after
 	stalled []almanac.StalledSeries
-	pauses  []almanac.Pause
-	lanes   []almanac.Lane
-	waits   map[string]LaneWait // what the first ready event of each lane waits for; empty without Statistics
-	trail   []AuditStep         // of the user
+	trail   []AuditStep // of the user
 	rule    whyRule
 	cut     whyCut
+	whyLanes
 	// broadcasts are those of the day, newest first, and sent has the used keys of those of which the user has no event there.
 	broadcasts []broadcast.About
 	sent       map[almanac.Series]almanac.UsedKeys
 	// channels are those that the handler chooses now for the events of the answers.
 	channels map[uuid.UUID]almanac.Channel
+}
+
+// whyLanes are what events wait for.
+type whyLanes struct {
+	pauses []almanac.Pause
+	lanes  []almanac.Lane
+	waits  map[string]LaneWait // what the first ready event of each lane waits for; empty without Statistics
 }
 
 // whyCut says which events were not all read, because there are too many.
