@@ -14,7 +14,7 @@ import (
 func TestACommandOfAHostNamesEveryReplace(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(path)))
 		require.NoError(t, err)
 		return string(text)
 	}
