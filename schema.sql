@@ -1402,22 +1402,30 @@ EXECUTE FUNCTION :"schema".refuse_change();
 --   3. search_path is fixed, with temporary tables last.
 -- See docs/adr/0039-privileges.md.
 
--- Stores the version of a user in the user's open series. So a settlement sees whether the user has changed without locking the user.
-CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+-- Stores the versions of users in their open series. So a settlement sees whether the user has changed without locking the user. The
+-- settings make the planner look up the series user by user: the plan is kept for the session, and an edit of one user or of a
+-- thousand may be the first.
+CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = :"schema", pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
-    IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' THEN
+    -- Another trigger of the users could have a table of its own called changed.
+    IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' OR TG_NAME <> 'users_followed' THEN
         RAISE insufficient_privilege USING MESSAGE = 'follow_user is for updates of users alone';
     END IF;
-    UPDATE series SET current_user_version = NEW.version WHERE open_user_id = NEW.id;
-    IF NEW.timezone <> OLD.timezone THEN
-        UPDATE broadcast_users SET zone = NEW.timezone WHERE user_id = NEW.id;
-    END IF;
+    UPDATE series s
+    SET current_user_version = c.version
+    FROM changed c
+    WHERE s.open_user_id = c.id AND s.current_user_version <> c.version;
+    UPDATE broadcast_users b
+    SET zone = c.timezone
+    FROM changed c
+    WHERE b.user_id = c.id AND b.zone <> c.timezone;
     RETURN NULL;
 END
 $$;
 
-CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users FOR EACH ROW
-WHEN (NEW.version <> OLD.version) EXECUTE FUNCTION :"schema".follow_user();
+CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users REFERENCING NEW TABLE AS changed
+FOR EACH STATEMENT EXECUTE FUNCTION :"schema".follow_user();
 
 -- Deletes everything about a deleted user, in pages, because a statement for a long history would take too long. One DELETE deletes the
 -- open events and up to a page of ended events, used keys, and rows of the trail and the outbox. If more are left, it hides the user

@@ -122,14 +122,14 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, list []*editing) error {
 	var wanted, stored almanac.Edit
 	var users []almanac.User
-	shown := make(map[uuid.UUID]calendar.WallTime, len(list)) // by clocks in the zones of the users
-	of := make(map[uuid.UUID]*almanac.Edit, len(list))        // by the ids of users and of events
+	edited := make(map[uuid.UUID]editedUser, len(list))
+	of := make(map[uuid.UUID]*almanac.Edit, len(list)) // by the ids of users and of events
 	for _, one := range list {
-		u := one.roster.User
+		u, version := one.roster.User, pgtype.Int4{}
 		if is := one.wanted.User; is != nil {
-			u, users = *is, append(users, *is)
+			u, users, version = *is, append(users, *is), pgtype.Int4{Int32: int32(is.Version), Valid: true}
 		}
-		shown[u.ID], of[u.ID] = u.Timezone.WallTime(one.roster.Now), &one.stored
+		edited[u.ID], of[u.ID] = editedUser{u.Timezone.WallTime(one.roster.Now), version}, &one.stored
 		wanted.Removed = append(wanted.Removed, one.wanted.Removed...)
 		wanted.Changed = append(wanted.Changed, one.wanted.Changed...)
 		wanted.New = append(wanted.New, one.wanted.New...)
@@ -137,18 +137,19 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, list []*editing
 			of[e.ID] = &one.stored
 		}
 	}
-	updated, err := s.updateUsers(ctx, tx, users)
+	var err error
+	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
+		return err
+	}
+	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, edited); err != nil {
+		return err
+	}
+	updated, err := s.updateUsers(ctx, tx, users) // now the trigger has no series left that an event moved in
 	if err != nil {
 		return err
 	}
 	for i := range updated {
 		of[updated[i].ID].User = &updated[i]
-	}
-	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
-		return err
-	}
-	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, shown); err != nil {
-		return err
 	}
 	if stored.New, err = s.add(ctx, tx, keys, wanted.New); err != nil {
 		return err
@@ -163,6 +164,12 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, list []*editing
 		of[e.ID].New = append(of[e.ID].New, e)
 	}
 	return s.hint(ctx, tx, slices.Concat(stored.Changed, stored.New))
+}
+
+// editedUser is a user as an edit leaves it.
+type editedUser struct {
+	shown   calendar.WallTime // by clocks in the user's zone
+	version pgtype.Int4       // NULL if only events change
 }
 
 // updateUsers replaces users, all or none, and returns them as stored.
@@ -185,17 +192,19 @@ func (s *Store) updateUsers(ctx context.Context, tx pgx.Tx, users []almanac.User
 
 // change stores the new states of pending events, all or none, and returns the events in the
 // order given. The status and the claim count of an event decide which statement stores it.
-// [almanac.Roster.Check] has checked the events. Clocks in the zones of the users show the given wall times.
-func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown map[uuid.UUID]calendar.WallTime) ([]almanac.Event, error) {
+// [almanac.Roster.Check] has checked the events. The map has their users.
+func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]almanac.Event, error) {
 	var stored []almanac.Event
 	for _, kind := range []struct {
 		has   func(almanac.Event) bool
 		store func(context.Context, pgx.Tx, []almanac.Event) ([]almanac.Event, error)
 	}{
 		{func(e almanac.Event) bool { return e.Status == almanac.Cancelled }, func(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
-			return s.cancel(ctx, tx, events, shown)
+			return s.cancel(ctx, tx, events, users)
 		}},
-		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount == 0 }, s.move},
+		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount == 0 }, func(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+			return s.move(ctx, tx, events, users)
+		}},
 		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount > 0 }, s.runNow},
 	} {
 		part, err := kind.store(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return !kind.has(e) }))
@@ -223,7 +232,7 @@ func isRequeued(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRe
 
 // cancel cancels pending events, all or none, and returns them as stored. The series of an event
 // with Unplanned set waits for a program that has the handler.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown map[uuid.UUID]calendar.WallTime) ([]almanac.Event, error) {
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -233,7 +242,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, s
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
 		"waiting":  column(events, func(e almanac.Event) bool { return e.Unplanned }),
-		"ended":    column(events, func(e almanac.Event) pgtype.Timestamp { return localOrNull(shown[e.UserID]) }),
+		"ended":    column(events, func(e almanac.Event) pgtype.Timestamp { return localOrNull(users[e.UserID].shown) }),
 	}, scanID)
 	if err != nil {
 		return nil, err

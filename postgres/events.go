@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/calendar"
 )
 
 // Event returns the event with an id. The error matches [almanac.ErrNotFound] when there is no such event.
@@ -141,7 +140,7 @@ func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change, now time.Time)
 		return s.lease(ctx, tx, c)
 	}
 	c.is.Version, c.is.Unplanned = c.was.Version+1, false
-	_, err := s.change(ctx, tx, []almanac.Event{*c.is}, map[uuid.UUID]calendar.WallTime{c.is.UserID: c.ended})
+	_, err := s.change(ctx, tx, []almanac.Event{*c.is}, map[uuid.UUID]editedUser{c.is.UserID: {shown: c.ended}})
 	return err
 }
 

@@ -214,12 +214,12 @@ func TestChangedFunctionsAreFound(t *testing.T) {
 		"rights of a view":                   {`ALTER VIEW events SET (security_barrier)`, "view events is ", "WITH (security_barrier=true) "},
 		"a view that is gone":                {`DROP VIEW events`, "view events is missing: ", " UNION ALL "},
 		"the body of a function":             {`CREATE OR REPLACE FUNCTION follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS 'BEGIN RETURN NULL; END'`, "function follow_user() is ", " AS BEGIN RETURN NULL; END, not "},
-		"SECURITY INVOKER":                   {`ALTER FUNCTION follow_user() SECURITY INVOKER`, "function follow_user() is ", "RETURNS trigger LANGUAGE plpgsql SET search_path=SCHEMA, pg_temp AS"},
-		"its search_path":                    {`ALTER FUNCTION follow_user() RESET search_path`, "function follow_user() is ", "LANGUAGE plpgsql SECURITY DEFINER AS"},
+		"SECURITY INVOKER":                   {`ALTER FUNCTION follow_user() SECURITY INVOKER`, "function follow_user() is ", "RETURNS trigger LANGUAGE plpgsql SET search_path=SCHEMA, pg_temp, enable_seqscan=off"},
+		"its search_path":                    {`ALTER FUNCTION follow_user() RESET search_path`, "function follow_user() is ", "LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan=off"},
 		"a function more":                    {`CREATE FUNCTION mine(a integer) RETURNS integer LANGUAGE sql STABLE STRICT AS 'SELECT 1'`, "function mine(a integer) is not Almanac's: ", "RETURNS integer LANGUAGE sql STABLE STRICT AS SELECT 1"},
-		"a trigger's condition":              {`DROP TRIGGER users_followed ON users; CREATE TRIGGER users_followed AFTER UPDATE ON users FOR EACH ROW EXECUTE FUNCTION follow_user()`, "trigger users.users_followed is ", "not CREATE TRIGGER users_followed AFTER UPDATE ON users FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE"},
+		"a trigger's condition":              {`DROP TRIGGER users_followed ON users; CREATE TRIGGER users_followed AFTER UPDATE OF version ON users FOR EACH ROW EXECUTE FUNCTION follow_user()`, "trigger users.users_followed is ", "not CREATE TRIGGER users_followed AFTER UPDATE ON users REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE"},
 		"a trigger more":                     {`CREATE TRIGGER mine BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION refuse_change()`, "trigger users.mine is not Almanac's: ", "CREATE TRIGGER mine BEFORE INSERT"},
-		"a search_path that leads elsewhere": {`ALTER FUNCTION follow_user() SET search_path TO elsewhere, pg_temp`, "function follow_user() is ", "SET search_path=elsewhere, pg_temp AS"},
+		"a search_path that leads elsewhere": {`ALTER FUNCTION follow_user() SET search_path TO elsewhere, pg_temp`, "function follow_user() is ", "SET search_path=elsewhere, pg_temp, enable_seqscan=off"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -104,6 +104,7 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 	for _, tt := range []struct{ trigger, cause, want string }{
 		{"AFTER UPDATE ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.follow_user()", "UPDATE other.users SET version = 2", "follow_user is for updates of users alone"},
 		{"AFTER DELETE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.follow_user()", "DELETE FROM almanac.users", "follow_user is for updates of users alone"},
+		{"AFTER UPDATE ON almanac.users EXECUTE FUNCTION almanac.follow_user()", "CREATE TEMP TABLE changed AS SELECT id, 9 AS version FROM almanac.users; UPDATE almanac.users SET last_name = 'King'", "follow_user is for updates of users alone"},
 		{"BEFORE DELETE ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "DELETE FROM other.users", "forget_user is for deletions of users alone"},
 		{"BEFORE UPDATE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "UPDATE almanac.users SET last_name = 'King'", "forget_user is for deletions of users alone"},
 		{"AFTER INSERT ON other.queue FOR EACH ROW EXECUTE FUNCTION almanac.visit_lane()", "INSERT INTO other.queue (available_at, event_id, series_id, event_type, lane) VALUES (now(), gen_random_uuid(), 1, 'A', 'crm')", "visit_lane is for the trigger of the queue alone"},

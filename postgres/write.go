@@ -171,11 +171,11 @@ func (s *Store) waiting(ctx context.Context, tx pgx.Tx, list []almanac.Event, id
 }
 
 // move changes the targets of pending events, all or none, and returns the events as stored.
-func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	moved, err := s.moveRows(ctx, tx, events)
+	moved, err := s.moveRows(ctx, tx, events, users)
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +188,9 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	return s.waiting(ctx, tx, events, moved)
 }
 
-// moveRows changes the targets of pending events, and returns the ids of those that it changed.
-func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]uuid.UUID, error) {
+// moveRows changes the targets of pending events, and returns the ids of those that it changed. The map has the users
+// whom the transaction edits.
+func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]uuid.UUID, error) {
 	type event = almanac.Event
 	args := seriesArgs(events)
 	maps.Copy(args, pgx.StrictNamedArgs{
@@ -203,6 +204,7 @@ func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event)
 		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
+		"current":       column(events, func(e event) pgtype.Int4 { return users[e.UserID].version }),
 		"lanes":         column(events, func(e event) string { return e.Lane }),
 		"consulted":     column(events, func(e event) pgtype.Text { return textOrNull(e.Consulted.String()) }),
 	})

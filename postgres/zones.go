@@ -269,7 +269,7 @@ func (s *Store) moveTogether(ctx context.Context, events []almanac.Event) (moved
 		if err != nil || len(free) == 0 {
 			return err
 		}
-		ids, err := s.moveRows(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e event) bool { return !slices.Contains(free, e.ID) }))
+		ids, err := s.moveRows(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e event) bool { return !slices.Contains(free, e.ID) }), nil)
 		if err != nil {
 			return err
 		}

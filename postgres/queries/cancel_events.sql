@@ -3,6 +3,7 @@
 --   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
 --   program that has the handler) · @ended timestamp[] (what clocks in the user's zone show now)
 -- Returns the ids of the events that were at the version before and PENDING.
+-- The CTE todo is joined before the series are. The planner expects few rows, and would compare each series with each event.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[], @ended::timestamp[])
@@ -11,15 +12,18 @@ WITH n AS MATERIALIZED (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
+), todo AS MATERIALIZED (
+    SELECT dequeued.series_id, n.*
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
 ), ended AS (
     UPDATE :"schema".series s
     SET event_id = NULL, updated_at = clock_timestamp(),
         used_key = s.occurrence_key, used_unit = s.key_unit, used_local = n.ended_local, used_others = :used_others,
         used_nominal = coalesce(s.nominal_local, s.target_timestamp_local)
-    FROM dequeued
-    JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = n.version - 1
-    RETURNING n.*, s.id AS series_id, s.name, s.retry_count, s.claim_count, :kept
+    FROM todo n
+    WHERE s.id = n.series_id AND s.event_id = n.id AND s.version = n.version - 1
+    RETURNING n.*, s.name, s.retry_count, s.claim_count, :kept
 ), kept AS (
     INSERT INTO :"schema".history (id, status, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
     SELECT id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept

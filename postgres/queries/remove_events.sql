@@ -2,19 +2,23 @@
 -- the transaction when an event is missing.
 --   @ids uuid[] · @versions integer[] (NULL if any version is accepted)
 -- Returns the ids of the events that were at that version, and PENDING.
+-- The CTE todo is joined before the series are. The planner expects few rows, and would compare each series with each event.
 WITH n AS MATERIALIZED (
     SELECT * FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
+), todo AS MATERIALIZED (
+    SELECT dequeued.series_id, n.*
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
 ), emptied AS (
     UPDATE :"schema".series s
     SET event_id = NULL
-    FROM dequeued
-    JOIN n ON n.id = dequeued.event_id
-    WHERE s.id = dequeued.series_id AND s.event_id = n.id AND s.version = coalesce(n.version, s.version)
-    RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
+    FROM todo n
+    WHERE s.id = n.series_id AND s.event_id = n.id AND s.version = coalesce(n.version, s.version)
+    RETURNING n.id AS event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, -count(*)
