@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
@@ -42,7 +43,7 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 
 // edit changes a user and replans the user's pending events, in one transaction. Then it notifies observers.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, change func(Roster) (User, error)) (UpdateUserResult, error) {
-	results, errs := s.editEach(ctx, []uuid.UUID{id}, func(_ int, r Roster) (User, ProfileChange, error) {
+	results, errs := s.editEach(ctx, []uuid.UUID{id}, false, func(_ int, r Roster) (User, ProfileChange, error) {
 		u, err := change(r)
 		return u, c, err
 	})
@@ -50,9 +51,9 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, c ProfileChange, cha
 }
 
 // editEach changes users and replans their pending events, as edit does for one. The function change returns the
-// changed user and the change.
-func (s *scheduler) editEach(ctx context.Context, ids []uuid.UUID, change func(int, Roster) (User, ProfileChange, error)) ([]UpdateUserResult, []error) {
-	before, results, errs := s.replanEach(ctx, ids, func(i int, r Roster, zones *zoneView) (replanning, error) {
+// changed user and the change. If abreast is true, two goroutines call it.
+func (s *scheduler) editEach(ctx context.Context, ids []uuid.UUID, abreast bool, change func(int, Roster) (User, ProfileChange, error)) ([]UpdateUserResult, []error) {
+	before, results, errs := s.replanEach(ctx, ids, abreast, func(i int, r Roster, zones *zoneView) (replanning, error) {
 		u, c, err := change(i, r)
 		return replanning{r, u, s.concerned(c, r.User, u), zones, s.guard(ctx, ids[i]), s.window, 0, nil}, err
 	})
@@ -67,20 +68,25 @@ func (s *scheduler) editEach(ctx context.Context, ids []uuid.UUID, change func(i
 // replan stores what a replanning of a user changes, in one transaction, and notifies observers. It returns
 // the roster as replanned. If begin returns errNothingToDo, nothing is stored.
 func (s *scheduler) replan(ctx context.Context, id uuid.UUID, begin func(Roster, *zoneView) (replanning, error)) (before Roster, result UpdateUserResult, err error) {
-	rosters, results, errs := s.replanEach(ctx, []uuid.UUID{id}, func(_ int, r Roster, zones *zoneView) (replanning, error) { return begin(r, zones) })
+	rosters, results, errs := s.replanEach(ctx, []uuid.UUID{id}, false, func(_ int, r Roster, zones *zoneView) (replanning, error) { return begin(r, zones) })
 	return rosters[0], results[0], errs[0]
 }
 
-// replanEach does what replan does for each of the users, in few transactions.
-func (s *scheduler) replanEach(ctx context.Context, ids []uuid.UUID, begin func(int, Roster, *zoneView) (replanning, error)) ([]Roster, []UpdateUserResult, []error) {
+// replanEach does what replan does for each of the users, in few transactions. If abreast is true, two goroutines
+// call begin.
+func (s *scheduler) replanEach(ctx context.Context, ids []uuid.UUID, abreast bool, begin func(int, Roster, *zoneView) (replanning, error)) ([]Roster, []UpdateUserResult, []error) {
 	before, results := make([]Roster, len(ids)), make([]UpdateUserResult, len(ids))
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return before, results, slices.Repeat([]error{err}, len(ids))
 	}
-	stored, errs := s.editUsers(ctx, ids, func(i int, r Roster) (Edit, error) {
+	var threads [2]isolate.Thread
+	defer threads[0].Close()
+	defer threads[1].Close()
+	stored, errs := s.editUsers(ctx, ids, abreast, func(i int, r Roster) (Edit, error) {
 		results[i] = UpdateUserResult{} // what only the plan knows
 		p, err := begin(i, r, zones)
+		p.guard.thread = &threads[halfOf(ids[i])]
 		before[i] = p.Roster
 		if errors.Is(err, errNothingToDo) {
 			before[i] = Roster{User: r.User}

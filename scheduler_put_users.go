@@ -158,6 +158,7 @@ func (p putting) change(ctx context.Context, indexes []int, dryRun bool) {
 	rules := p.profileRules(ctx)
 	var ids []uuid.UUID
 	var places []int
+	abreast := true // unless one user may take the external id of another
 	for _, i := range indexes {
 		was := p.before[i]
 		is, _, err := was.put(p.profiles[i].changes().by(ctx), Roster{User: was, Now: now}, rules)
@@ -169,9 +170,10 @@ func (p putting) change(ctx context.Context, indexes []int, dryRun bool) {
 			p.results[i].User = is
 		default:
 			ids, places = append(ids, was.ID), append(places, i)
+			abreast = abreast && is.ExternalID == was.ExternalID
 		}
 	}
-	results, errs := p.editEach(ctx, ids, func(k int, r Roster) (User, ProfileChange, error) {
+	results, errs := p.editEach(ctx, ids, abreast, func(k int, r Roster) (User, ProfileChange, error) {
 		p.before[places[k]] = r.User
 		one := p.profiles[places[k]]
 		if one.ID == uuid.Nil && r.User.ExternalID != one.ExternalID { // the user has another one since it was looked up

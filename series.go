@@ -125,14 +125,16 @@ type guard struct {
 	ctx  context.Context // of the operation
 	host *isolate.Group
 	user uuid.UUID // zero if the code is for no user
+	// thread calls the code, if the operation is for many users. It is nil otherwise.
+	thread *isolate.Thread
 }
 
 func (s *scheduler) guard(ctx context.Context, user uuid.UUID) guard {
-	return guard{ctx, s.running.host, user}
+	return guard{ctx, s.running.host, user, nil}
 }
 
 // unbound returns a guard of code that is called before there is a scheduler.
-func unbound() guard { return guard{context.Background(), isolate.NewGroup(stuckAfter), uuid.Nil} }
+func unbound() guard { return guard{context.Background(), isolate.NewGroup(stuckAfter), uuid.Nil, nil} }
 
 // guarded calls the host's code for an event type in a goroutine of its own. A panic, the end
 // of that goroutine, and a call that is blocked are errors, which say what the code was for.
@@ -141,6 +143,7 @@ func guarded[T any](g guard, what, eventType string, f func() (T, error)) (T, er
 	one := isolate.Run(g.host, isolate.Calls[made[T]]{
 		N:       1,
 		Context: g.ctx,
+		Thread:  g.thread,
 		Name:    func(int) isolate.Name { return isolate.Name{Type: eventType, User: g.user} },
 		Call: func(int) (m made[T]) {
 			m.plan, m.err = f()

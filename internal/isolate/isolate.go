@@ -66,9 +66,42 @@ type Calls[R any] struct {
 	// Context ends the patience of the caller: the present call is given up, and no other call is made. The
 	// call counts as blocked if it does not return within the limit. Nil means a context that never ends.
 	Context context.Context
-	Name    func(i int) Name
-	Call    func(i int) R
-	Lost    func(i int, err error) R
+	// Thread makes the calls. Nil means a goroutine of their own.
+	Thread *Thread
+	Name   func(i int) Name
+	Call   func(i int) R
+	Lost   func(i int, err error) R
+}
+
+// Thread is a goroutine that makes calls one after the other: a new goroutine for each call would grow its stack
+// each time. After a call that panics, ends the goroutine or is given up, the next calls are made in another goroutine. The
+// zero value is ready for use, by one goroutine at a time. Close ends it.
+type Thread struct{ jobs chan func() }
+
+// begin has a job done. The job before it has been done.
+func (t *Thread) begin(job func()) {
+	if t == nil {
+		go job()
+		return
+	}
+	if t.jobs == nil {
+		jobs := make(chan func())
+		t.jobs = jobs
+		go func() {
+			for job := range jobs {
+				job()
+			}
+		}()
+	}
+	t.jobs <- job
+}
+
+// Close ends the goroutine, when its call returns.
+func (t *Thread) Close() {
+	if t != nil && t.jobs != nil {
+		close(t.jobs)
+		t.jobs = nil
+	}
 }
 
 // Run returns the results of calls. It makes them one after the other in a goroutine of
@@ -85,9 +118,11 @@ func Run[R any](c *Group, calls Calls[R]) []R {
 	for from := 0; from < calls.N; {
 		s := &stretch[R]{Group: c, Calls: calls, results: results, ended: make(chan error, 1)}
 		s.at.Store(int64(2 * from))
-		go s.run(from)
+		first := from
+		calls.Thread.begin(func() { s.run(first) })
 		at, err := s.wait(from)
 		if err != nil {
+			calls.Thread.Close() // its goroutine may be gone or blocked
 			results[at] = calls.Lost(at, err)
 		}
 		from = at + 1

@@ -1,6 +1,7 @@
 package isolate_test
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,5 +52,37 @@ func TestRun_refusesATypeWithTenBlockedCalls(t *testing.T) {
 		close(end)
 		synctest.Wait()
 		expect("blocked at the end", group.Blocked(), 0)
+	})
+}
+
+// A thread makes calls in one goroutine. After a call that panicked, ended the goroutine or was given up, another one makes the
+// next calls.
+func TestThread_goesOnAfterALostCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		group, thread, end := isolate.NewGroup(time.Second), new(isolate.Thread), make(chan struct{})
+		call := func(call func()) (ok bool) {
+			return isolate.Run(group, isolate.Calls[bool]{
+				N:      1,
+				Thread: thread,
+				Name:   func(int) isolate.Name { return isolate.Name{Type: "ONE"} },
+				Call: func(int) bool {
+					call()
+					return true
+				},
+				Lost: func(int, error) bool { return false },
+			})[0]
+		}
+		for name, lost := range map[string]func(){"panic": func() { panic("lost") }, "exit": runtime.Goexit, "block": func() { <-end }} {
+			if !call(func() {}) || call(lost) || !call(func() {}) || !call(func() {}) {
+				t.Errorf("%s: the calls before and after it have a result, and it has none", name)
+			}
+		}
+		thread.Close()
+		close(end)
+		synctest.Wait()
+		if group.Blocked() != 0 {
+			t.Errorf("%d are blocked at the end", group.Blocked())
+		}
 	})
 }
