@@ -713,27 +713,38 @@ $$;
 CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
--- Adds a visit for an event of a lane with a name, and one with a turn for the lane that its lane is in. A visit is left out if there is
--- one that is not later than the event. It must be more than a minute ahead: until then no claim deletes it, and the transaction has ended. A host's
--- transaction may last longer: each sweep adds visits that are missing.
+-- Adds visits for new events of lanes with names: one for each lane, when its first new event is available, and one with a turn for the
+-- lane that its lane is in. A visit is left out if there is one that is not later than that event. It must be more than a minute ahead: until
+-- then no claim deletes it, and the transaction has ended. A host's transaction may last longer: each sweep adds visits that are missing.
 -- Its plan may be made when there are few visits, and stays when there are many.
 CREATE FUNCTION :"schema".visit_lane() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
-    upper text := CASE WHEN strpos(NEW.lane, '/') > 0 THEN split_part(NEW.lane, '/', 1) ELSE '' END;
     soon CONSTANT timestamptz := clock_timestamp() + interval '1 minute';
 BEGIN
-    IF TG_RELID <> 'queue'::regclass::oid OR TG_OP <> 'INSERT' THEN
+    -- Another trigger of the queue could have a table of its own called added.
+    IF TG_RELID <> 'queue'::regclass::oid OR TG_OP <> 'INSERT' OR TG_NAME <> 'queue_visits' THEN
         RAISE insufficient_privilege USING MESSAGE = 'visit_lane is for the trigger of the queue alone';
     END IF;
     INSERT INTO visits (scope, event_type, at, lane, since, turn)
-    SELECT n.scope, NEW.event_type, NEW.available_at, n.lane, NEW.available_at, n.turn
-    FROM (VALUES (upper, NEW.lane, NULL::float8), (''::text, nullif(upper, ''), -1)) AS n (scope, lane, turn)
-    WHERE n.lane IS NOT NULL AND (
+    SELECT n.scope, n.event_type, n.at, n.lane, n.at, n.turn
+    FROM (
+        SELECT CASE WHEN strpos(a.lane, '/') > 0 THEN split_part(a.lane, '/', 1) ELSE '' END AS scope, a.event_type,
+            min(a.available_at) AS at, a.lane, NULL::float8 AS turn
+        FROM added a
+        WHERE a.lane <> ''
+        GROUP BY a.lane, a.event_type
+        UNION ALL
+        SELECT '', a.event_type, min(a.available_at), split_part(a.lane, '/', 1), -1
+        FROM added a
+        WHERE strpos(a.lane, '/') > 1
+        GROUP BY split_part(a.lane, '/', 1), a.event_type
+    ) n
+    WHERE (
         SELECT v.at
         FROM visits v
-        WHERE v.lane = n.lane AND v.event_type = NEW.event_type AND v.at > soon
-            AND v.at <= NEW.available_at AND v.since <= NEW.available_at AND (n.turn IS NULL OR v.turn IS NOT NULL)
+        WHERE v.lane = n.lane AND v.event_type = n.event_type AND v.at > soon
+            AND v.at <= n.at AND v.since <= n.at AND (n.turn IS NULL OR v.turn IS NOT NULL)
         ORDER BY v.at -- as the index has them
         LIMIT 1
     ) IS NULL;
@@ -741,7 +752,8 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER queue_visits AFTER INSERT ON :"schema".queue FOR EACH ROW WHEN (NEW.lane <> '') EXECUTE FUNCTION :"schema".visit_lane();
+CREATE TRIGGER queue_visits AFTER INSERT ON :"schema".queue REFERENCING NEW TABLE AS added
+FOR EACH STATEMENT EXECUTE FUNCTION :"schema".visit_lane();
 
 -- The room of a lane for a claim of up to most events: the tokens of its rate, and its places, or those that its breaker allows, without the
 -- events that are in flight. Locks the state of a lane with limits. If another transaction has locked it, or has replaced it meanwhile, place

@@ -52,7 +52,7 @@ func planNothing([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { ret
 // addEvents stores events for users in one transaction.
 func (s *Store) addEvents(ctx context.Context, eventType string, ids []uuid.UUID, plan planEvents) (added almanac.AddEventsResult, err error) {
 	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
-		added, err = s.addTo(ctx, tx, keys, addition{eventType, ids, plan})
+		added, err = s.addTo(ctx, tx, keys, addition{eventType, ids, plan, false})
 		return err
 	})
 	return added, err
@@ -63,6 +63,9 @@ type addition struct {
 	eventType string
 	ids       []uuid.UUID
 	plan      planEvents
+	// absent says that the users had none of the series of the events just now, so the series are not looked up. A series that
+	// another transaction has added since gets no event.
+	absent bool
 }
 
 // addTo locks users, and stores events for those that it has locked.
@@ -72,15 +75,7 @@ func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, a addition) (ad
 		return added, err
 	}
 	added.Locked = others(a.ids, users)
-	standings, now, err := s.userSeries(ctx, tx, a.eventType, users)
-	if err != nil {
-		return added, err
-	}
-	wanted, err := s.planAll(ctx, tx, standings, now, a.plan)
-	if err != nil {
-		return added, err
-	}
-	locked, err := s.lockWanted(ctx, tx, wanted)
+	wanted, locked, err := s.planFor(ctx, tx, users, a)
 	if err != nil {
 		return added, err
 	}
@@ -90,6 +85,27 @@ func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, a addition) (ad
 		return added, err
 	}
 	return added, s.hint(ctx, tx, added.Events)
+}
+
+// planFor plans events of locked users, and locks their series. It returns the users of the series that another transaction has locked.
+func (s *Store) planFor(ctx context.Context, tx pgx.Tx, users []almanac.User, a addition) (wanted []almanac.Event, locked []uuid.UUID, err error) {
+	if a.absent {
+		now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
+		if err != nil {
+			return nil, nil, err
+		}
+		wanted, err = a.plan(column(users, func(u almanac.User) almanac.UserSeries { return almanac.UserSeries{User: u} }), now)
+		return wanted, nil, asIs(err)
+	}
+	standings, now, err := s.userSeries(ctx, tx, a.eventType, users)
+	if err != nil {
+		return nil, nil, err
+	}
+	if wanted, err = s.planAll(ctx, tx, standings, now, a.plan); err != nil {
+		return nil, nil, err
+	}
+	locked, err = s.lockWanted(ctx, tx, wanted)
+	return wanted, locked, err
 }
 
 // others returns the ids that belong to none of the users.

@@ -137,19 +137,26 @@ const scans = 10
 func (p *broadcastPage) read(ctx context.Context, limit int) error {
 	t := p.task
 	args := audienceArgs(t.Broadcast)
-	args["zone"], args["type"], args["until"], args["scan"], args["limit"] = t.Zone.Name, t.Type, t.Until(), scans*limit, limit
+	args["zone"], args["type"], args["until"], args["limit"] = t.Zone.Name, t.Type, t.Until(), limit
 	args["detached"] = almanac.SeriesOf(almanac.Event{Type: t.Type, OccurrenceKey: t.Name, Origin: almanac.Origin{Kind: almanac.OriginScheduled}}).Detached
-	return p.store.do(ctx, "find users of a broadcast", func(ctx context.Context, db DB) (err error) {
+	find := func(ctx context.Context, db DB, scan int) (looked int, err error) {
+		args["scan"] = scan
 		p.at, err = one(ctx, db, p.store.statements.BroadcastPage, args, func(row pgx.CollectableRow) (at broadcastPlace, err error) {
-			var scanned int
-			err = row.Scan(&at.ids, &at.last, &scanned, &at.first, &at.reads, &at.locked, &at.due)
+			err = row.Scan(&at.ids, &at.last, &looked, &at.first, &at.reads, &at.locked, &at.due)
 			if len(at.ids) == limit {
 				at.last = &at.ids[limit-1]
-			} else if scanned < scans*limit {
+			} else if looked < scan {
 				at.last = nil
 			}
 			return at, err
 		})
+		return looked, err
+	}
+	return p.store.do(ctx, "find users of a broadcast", func(ctx context.Context, db DB) (err error) {
+		looked, err := find(ctx, db, limit)
+		if err == nil && looked == limit && len(p.at.ids) < limit/2 { // few match
+			_, err = find(ctx, db, scans*limit)
+		}
 		if errors.Is(err, pgx.ErrNoRows) { // deleted
 			err = asIs(broadcast.ErrTaken)
 		}
@@ -176,7 +183,7 @@ func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (a
 				refused[one.UserID] = one.Err
 			}
 			return events, err
-		}})
+		}, true})
 		if err != nil {
 			return err
 		}

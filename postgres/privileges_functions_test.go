@@ -108,6 +108,7 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 		{"BEFORE DELETE ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "DELETE FROM other.users", "forget_user is for deletions of users alone"},
 		{"BEFORE UPDATE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user()", "UPDATE almanac.users SET last_name = 'King'", "forget_user is for deletions of users alone"},
 		{"AFTER INSERT ON other.queue FOR EACH ROW EXECUTE FUNCTION almanac.visit_lane()", "INSERT INTO other.queue (available_at, event_id, series_id, event_type, lane) VALUES (now(), gen_random_uuid(), 1, 'A', 'crm')", "visit_lane is for the trigger of the queue alone"},
+		{"AFTER INSERT ON almanac.queue EXECUTE FUNCTION almanac.visit_lane()", "CREATE TEMP TABLE added AS SELECT now() AS available_at, 'A'::text AS event_type, 'crm'::text AS lane; INSERT INTO almanac.queue (available_at, event_id, series_id, event_type) VALUES (now(), gen_random_uuid(), 1, 'A')", "visit_lane is for the trigger of the queue alone"},
 		{"AFTER TRUNCATE ON almanac.queue EXECUTE FUNCTION almanac.visit_lane()", "TRUNCATE almanac.queue", "visit_lane is for the trigger of the queue alone"},
 		{"AFTER DELETE ON other.leases EXECUTE FUNCTION almanac.write_audit()", "DELETE FROM other.leases", "write_audit is for the triggers of the trail alone"},
 		{"AFTER DELETE ON almanac.series EXECUTE FUNCTION almanac.write_audit()", "DELETE FROM almanac.series", "write_audit is for the triggers of the trail alone"},
