@@ -202,7 +202,7 @@ func (b *bench) run(ctx context.Context) error {
 		measure func(context.Context) error
 	}{
 		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims}, {"lanes", b.lanes},
-		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"processes", b.processes},
+		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"broadcast", b.broadcasts}, {"processes", b.processes},
 		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held}, {"dashboard", b.dashboard},
 	} {
 		if err := b.timed(ctx, s.name, s.measure); err != nil {
