@@ -87,8 +87,8 @@ func (p putting) put(ctx context.Context, dryRun bool) {
 			existing = append(existing, i)
 		}
 	}
-	p.create(ctx, created, dryRun)
 	p.change(ctx, existing, dryRun)
+	p.create(ctx, created, dryRun) // perhaps with an external id that a change has given up
 }
 
 // fail gives each profile without an error of its own an error.

@@ -472,3 +472,37 @@ func TestPutUsersDoesNotChangeAUserWhoGaveUpTheExternalID(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Ada Y", is.FirstName+" "+is.ExternalID)
 }
+
+func TestPutUsersCreatesAUserWithAnExternalIDThatAChangeGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, repositories := range twoOfEach {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry, err := almanac.NewRegistry(almanac.Birthday{})
+			require.NoError(t, err)
+			s, err := almanac.NewScheduler(repositories(t)[0], registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
+			require.NoError(t, err)
+			put := func(profiles ...almanac.Profile) ops.PutUsersResult {
+				done, err := ops.PutUsers(t.Context(), s, func(yield func(almanac.Profile, error) bool) {
+					for _, p := range profiles {
+						if !yield(p, nil) {
+							return
+						}
+					}
+				}, ops.PutUsersOptions{})
+				require.NoError(t, err)
+				require.Empty(t, done.Refused)
+				return done
+			}
+			first := almanac.Profile{ID: uuid.New(), ExternalID: "4711", FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"}
+			second := first
+			second.ID = uuid.New()
+			require.Equal(t, 1, put(first).Created)
+			first.ExternalID = "old-4711"
+
+			done := put(second, first)
+
+			require.Equal(t, []int{1, 1}, []int{done.Created, done.Changed})
+		})
+	}
+}

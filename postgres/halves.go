@@ -86,8 +86,11 @@ func halves[T any](items []T) [][]T {
 	return slices.Collect(slices.Chunk(items, max(1, (len(items)+1)/2)))
 }
 
-// mayBeOneRow reports whether an operation may succeed without one of its rows.
-func mayBeOneRow(err error) bool { return refused(err) || doubtful(err) || tookTooLong(err) }
+// mayBeOneRow reports whether an operation may succeed without one of its rows. If it is not known whether a transaction was
+// stored, its rows are not tried again.
+func mayBeOneRow(err error) bool {
+	return !unknown(err) && (refused(err) || doubtful(err) || tookTooLong(err))
+}
 
 // undoable runs an operation of a transaction under a savepoint, and undoes it after an error. It has
 // deferred constraints checked at once, because an error of COMMIT would undo the whole transaction.
