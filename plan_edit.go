@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -129,6 +130,39 @@ func (s *scheduler) noteReplanned(ctx context.Context, before Roster, stored Edi
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
 	s.running.wakeFor(slices.Concat(news.Changed, news.New)...)
 	return before, result
+}
+
+// fewEdited is the number of users from which two transactions edit them faster than one.
+const fewEdited = 100
+
+// halfOf returns in which half of the users a user is, 0 or 1.
+func halfOf(user uuid.UUID) int { return int(user[len(user)-1] & 1) }
+
+// editHalves edits two halves of users at once.
+func (s *scheduler) editHalves(ctx context.Context, ids []uuid.UUID, edit func(int, Roster) (Edit, error)) ([]Edit, []error) {
+	edits, errs := make([]Edit, len(ids)), make([]error, len(ids))
+	var places [2][]int
+	for i, id := range ids {
+		places[halfOf(id)] = append(places[halfOf(id)], i)
+	}
+	var group sync.WaitGroup
+	for _, half := range places {
+		if len(half) == 0 {
+			continue
+		}
+		group.Go(func() {
+			users := make([]uuid.UUID, len(half))
+			for k, i := range half {
+				users[k] = ids[i]
+			}
+			stored, failed := s.editUsers(ctx, users, false, func(k int, r Roster) (Edit, error) { return edit(half[k], r) })
+			for k, i := range half {
+				edits[i], errs[i] = stored[k], failed[k]
+			}
+		})
+	}
+	group.Wait()
+	return edits, errs
 }
 
 // concerned returns the types whose events a change of a user may change. An opt-out must be stored

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -241,39 +240,6 @@ func (s *scheduler) editUsers(ctx context.Context, ids []uuid.UUID, abreast bool
 	}
 	stored, err := s.repository.EditUser(ctx, ids[0], func(r Roster) (Edit, error) { return edit(0, r) })
 	return []Edit{stored}, []error{err}
-}
-
-// fewEdited is the number of users from which two transactions edit them faster than one.
-const fewEdited = 100
-
-// halfOf returns in which half of the users a user is, 0 or 1.
-func halfOf(user uuid.UUID) int { return int(user[len(user)-1] & 1) }
-
-// editHalves edits two halves of users at once.
-func (s *scheduler) editHalves(ctx context.Context, ids []uuid.UUID, edit func(int, Roster) (Edit, error)) ([]Edit, []error) {
-	edits, errs := make([]Edit, len(ids)), make([]error, len(ids))
-	var places [2][]int
-	for i, id := range ids {
-		places[halfOf(id)] = append(places[halfOf(id)], i)
-	}
-	var group sync.WaitGroup
-	for _, half := range places {
-		if len(half) == 0 {
-			continue
-		}
-		group.Go(func() {
-			users := make([]uuid.UUID, len(half))
-			for k, i := range half {
-				users[k] = ids[i]
-			}
-			stored, failed := s.editUsers(ctx, users, false, func(k int, r Roster) (Edit, error) { return edit(half[k], r) })
-			for k, i := range half {
-				edits[i], errs[i] = stored[k], failed[k]
-			}
-		})
-	}
-	group.Wait()
-	return edits, errs
 }
 
 func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options ForceOptions) (Event, error) {
