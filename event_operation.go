@@ -121,7 +121,7 @@ func (s *scheduler) followMoved(ctx context.Context, events []Event) error {
 	for i, u := range users {
 		ids[i] = u.ID
 	}
-	_, _, errs := s.replanEach(ctx, ids, func(_ int, r Roster, zones *zoneView) (replanning, error) {
+	_, _, errs := s.replanEach(ctx, ids, true, func(_ int, r Roster, zones *zoneView) (replanning, error) {
 		return replanning{r, r.User, []string{from[r.User.ID].Type}, zones, s.guard(ctx, r.User.ID), s.window, 0, nil}, nil
 	})
 	return errors.Join(errs...)

@@ -26,7 +26,8 @@ func (s *scheduler) UpdateUsers(ctx context.Context, ids []uuid.UUID, changes []
 		err := &ValidationError{[]FieldError{{Field: "changes", Problem: "has not one change for each id"}}}
 		return make([]UpdateUserResult, len(ids)), slices.Repeat([]error{err}, len(ids))
 	}
-	return s.editEach(ctx, ids, func(i int, r Roster) (User, ProfileChange, error) {
+	abreast := !slices.ContainsFunc(changes, func(c ProfileChange) bool { return c.ExternalID != nil }) // one user may take that of another
+	return s.editEach(ctx, ids, abreast, func(i int, r Roster) (User, ProfileChange, error) {
 		c := changes[i].by(ctx)
 		if needed := c.needed(r.User); !needed.isEmpty() {
 			u, err := r.User.edit(needed, r.Now, s.profileRules(ctx))
