@@ -12,6 +12,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/jsonb"
+	"github.com/almanac-go/almanac/internal/slots"
 )
 
 // Status is the state of an event.
@@ -144,7 +145,9 @@ func NewEvent(u User, h EventHandler, o Occurrence) (Event, error) {
 }
 
 // makeFor makes e the event of an occurrence. e has an id, and may have the payload of the event before it.
+// The id then names the slot of the user: see docs/adr/0084-shards.md.
 func (e *Event) makeFor(u *User, h EventHandler, o *Occurrence) error {
+	slots.Name((*[16]byte)(&e.ID), u.ID)
 	e.UserID, e.Type, e.Status, e.Version = u.ID, h.EventType(), Pending, 1
 	if err := e.plan(u, h, o); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/slots"
 )
 
 // maxSteps limits how many occurrences in a row a search skips because of a policy.
@@ -252,6 +253,7 @@ func successorID(next, done *Event, now time.Time) {
 	if done.ID.Version() == 7 {
 		at = max(at, ticksIn(done.ID)+1)
 	}
+	slots.Name((*[16]byte)(&id), next.UserID)
 	next.ID = stamped(id, at)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/slots"
 )
 
 // CancelOptions are options of [Operator].Cancel.
@@ -262,6 +263,7 @@ func (s *scheduler) RequeueEvents(ctx context.Context, ids []uuid.UUID, options 
 		return again, slices.Repeat([]error{err}, len(ids))
 	}
 	before, edits := s.editUsersOf(ctx, events, errs, func(i int, r Roster) (Edit, error) {
+		slots.Name((*[16]byte)(&fresh[i]), r.User.ID)
 		next, err := events[i].Requeue(stamped(fresh[i], ticksOf(r.Now)), r.Now)
 		next.Origin.Forced = options.Force
 		if err == nil && next.ClaimCount == 0 {
@@ -324,6 +326,7 @@ func (s *scheduler) RequeueEach(ctx context.Context, requeue func(func([]Event, 
 		for i, e := range events {
 			id, err := uuid.NewV7()
 			if err == nil {
+				slots.Name((*[16]byte)(&id), e.UserID)
 				again[i], err = e.Requeue(stamped(id, ticksOf(now)), now)
 			}
 			if err != nil {

@@ -59,7 +59,7 @@ func (f file) wrongImport(name string) string {
 	if ours && within(pkg, "internal") && f.in("cmd") {
 		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}
-	adapters := []string{"broadcast", "ops", "postgres", "webhook", "httpapi", "icalendar", "dashboard", "almanactest"}
+	adapters := []string{"broadcast", "ops", "postgres", "shards", "webhook", "httpapi", "icalendar", "dashboard", "almanactest"}
 	switch {
 	case f.in(machinery()...):
 		if !standard(name) {
@@ -71,7 +71,7 @@ func (f file) wrongImport(name string) string {
 			return "the calendar imports the standard library and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("."):
-		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile", "internal/program", "internal/isolate"}
+		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile", "internal/program", "internal/isolate", "internal/slots"}
 		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language"}
 		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
@@ -81,7 +81,7 @@ func (f file) wrongImport(name string) string {
 			return "of ours, contrib imports the root, the calendar, ops and signedlink only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		below := []string{"broadcast", "calendar", "ops", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb"}
+		below := []string{"broadcast", "calendar", "ops", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb", "internal/slots"}
 		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
 			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}
@@ -98,8 +98,8 @@ func (f file) wrongHome(name string) string {
 		rule  string
 	}{
 		"time/tzdata": {f.Name.Name == "main", "only in package main"},
-		"github.com/jackc/pgx/v5": {f.in("postgres", "webhook", "internal/pgtest", "examples", "cmd") || f.in("contrib") && tests,
-			"only in postgres, webhook, internal/pgtest, examples and cmd, and in tests of contrib"},
+		"github.com/jackc/pgx/v5": {f.in("postgres", "shards", "webhook", "internal/pgtest", "examples", "cmd") || f.in("contrib") && tests,
+			"only in postgres, shards, webhook, internal/pgtest, examples and cmd, and in tests of contrib"},
 		"code.dny.dev/ssrf":          {f.in("webhook"), "only in webhook"},
 		"github.com/testcontainers":  {f.in("internal/pgtest"), "only in internal/pgtest"},
 		"github.com/fergusstrange":   {f.in("examples/birthdayd"), "only in examples/birthdayd"},
@@ -145,7 +145,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"signedlink", "internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
+	return []string{"signedlink", "internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate", "internal/slots"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.
