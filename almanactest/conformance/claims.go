@@ -94,7 +94,11 @@ var leaseCases = cases{
 		k.claim(1)
 	},
 	"ReleaseExpired/counts some crashes only of an event that was tried alone": func(k *kit) {
-		k.newEvents(3)
+		first := k.newEvent()
+		for range 2 {
+			u := beside(first.UserID)
+			k.create(u, k.event(u))
+		}
 		claim := k.take(expiring(3))
 		for _, e := range claim.Events[:2] {
 			k.ok(k.r.TryAlone(k.Context(), e))

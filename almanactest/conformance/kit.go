@@ -11,6 +11,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/slots"
 	"github.com/almanac-go/almanac/ops"
 )
 
@@ -144,6 +145,16 @@ func (k *kit) newEvents(n int, options ...almanactest.EventOption) {
 	k.Helper()
 	for range n {
 		k.newEvent(options...)
+	}
+}
+
+// beside returns a user in the same slot as another one. A repository over several schemas has both in one schema, and short
+// idempotency keys and leases are of one schema.
+func beside(id uuid.UUID, options ...almanactest.UserOption) almanac.User {
+	for {
+		if u := almanactest.User(options...); slots.Of(u.ID) == slots.Of(id) {
+			return u
+		}
 	}
 }
 

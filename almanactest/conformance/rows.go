@@ -23,7 +23,7 @@ var userRowCases = cases{
 			"another user":  func(e *almanac.Event) { e.UserID = uuid.New() },
 			"id taken":      func(e *almanac.Event) { e.ID = stored.ID },
 		} {
-			u := almanactest.User()
+			u := beside(stored.UserID)
 			spoilt := k.event(u)
 			spoil(&spoilt)
 			k.same(name+": is refused", k.tryCreate(u, k.event(u), spoilt) != nil, true)

@@ -266,7 +266,9 @@ var plannedCases = cases{
 	"Settle/stores a successor whose idempotency key exists": func(k *kit) {
 		other := k.newEvent(almanactest.DueIn(time.Hour))
 		for _, series := range []string{"", "dentist"} { // the series of the event, and another
-			e := k.newEvent(almanactest.Of("2026"))
+			u := beside(other.UserID)
+			e := k.event(u, almanactest.Of("2026"))
+			k.create(u, e)
 			next := almanactest.Event(k.now, almanactest.DueIn(time.Hour), almanactest.OfSeries(series, "2027"))
 			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
 			got := k.end(k.claim(1)[0], almanac.Delivered(k.now), planned(next))

@@ -49,7 +49,7 @@ var createUserCases = cases{
 	},
 	"CreateUser/gives a used key its long form": func(k *kit) {
 		first := k.newEvent()
-		u := almanactest.User()
+		u := beside(first.UserID)
 		clash, twin := k.event(u), k.event(u)
 		clash.IdempotencyKey, twin.IdempotencyKey = first.IdempotencyKey, first.IdempotencyKey
 		_, events := k.create(u, clash, twin)
