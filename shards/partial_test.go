@@ -23,7 +23,9 @@ var errDown = errors.New("the server is down")
 // failing is a repository whose server can be down.
 type failing struct {
 	*almanactest.Repository
-	down atomic.Bool
+	down     atomic.Bool
+	creating func() // called before users are stored
+	lacking  func() // called when a user who is edited does not exist
 }
 
 func (f *failing) err() error {
@@ -72,6 +74,9 @@ func (f *failing) CreateUsers(ctx context.Context, users []almanac.UserWithEvent
 	if err := f.err(); err != nil {
 		return nil, err
 	}
+	if f.creating != nil {
+		f.creating()
+	}
 	return f.Repository.CreateUsers(ctx, users)
 }
 
@@ -86,7 +91,11 @@ func (f *failing) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.
 	if err := f.err(); err != nil {
 		return almanac.Edit{}, err
 	}
-	return f.Repository.EditUser(ctx, id, edit)
+	e, err := f.Repository.EditUser(ctx, id, edit)
+	if f.lacking != nil && errors.Is(err, almanac.ErrNotFound) {
+		f.lacking()
+	}
+	return e, err
 }
 
 func (f *failing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
@@ -321,6 +330,76 @@ func TestIDsOfAScheduler(t *testing.T) {
 		for _, one := range b.schemas {
 			one.down.Store(false)
 		}
+		if _, err := scheduler.Cancel(ctx, e.ID, almanac.CancelOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := scheduler.Requeue(ctx, e.ID, almanac.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		found, err := b.Find(ctx, almanac.ForUser(u.ID), almanac.Page{})
+		if err != nil || len(found.Items) != 3 {
+			t.Fatalf("%d events, want the first one, its successor and the requeued one: %v", len(found.Items), err)
+		}
+		for _, e := range found.Items {
+			if slot := int(e.ID[14]&3)<<8 | int(e.ID[15]); slot != shards.SlotOf(u.ID) {
+				t.Errorf("event %s names slot %d, want %d", e.ID, slot, shards.SlotOf(u.ID))
+			}
+		}
+	}
+}
+
+// A user is created just after another call has found that the user does not exist. Then the reservation is not busy any more.
+func TestAnExternalIDIsNotTakenFromAUserWhoIsBeingCreated(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	first, second := b.userIn(0, almanactest.WithExternalID("x")), b.userIn(1, almanactest.WithExternalID("x"))
+	reserved, goOn, created := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	b.schemas[0].creating = func() { close(reserved); <-goOn }
+	looked := false
+	b.schemas[0].lacking = func() {
+		looked = true
+		close(goOn)
+		created <- <-created
+	}
+	go func() {
+		_, _, err := almanactest.CreateUser(ctx, b, first)
+		created <- err
+	}()
+	<-reserved
+	_, _, err := almanactest.CreateUser(ctx, b, second)
+	if !looked || !errors.Is(err, almanac.ErrExternalIDTaken) {
+		t.Errorf("error = %v, want that the external id is taken; looked for the user: %v", err, looked)
+	}
+	if err := <-created; err != nil {
+		t.Errorf("the first user: %v", err)
+	}
+}
+
+// A reservation of a user who was not stored does not last.
+func TestAReservationWithoutAUserIsTakenOver(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	first := b.userIn(0, almanactest.WithExternalID("x"))
+	e := event(first)
+	e.Payload = []byte("{") // cannot be stored
+	if _, _, err := almanactest.CreateUser(ctx, b, first, e); err == nil {
+		t.Fatal("the user is stored")
+	}
+	second := b.userIn(1, almanactest.WithExternalID("x"))
+	if _, _, err := almanactest.CreateUser(ctx, b, second); err != nil {
+		t.Errorf("after a user who was not stored: %v", err)
+	}
+	b.schemas[0].down.Store(true)
+	third, fourth := b.userIn(0, almanactest.WithExternalID("y")), b.userIn(1, almanactest.WithExternalID("y"))
+	if _, _, err := almanactest.CreateUser(ctx, b, third); !errors.Is(err, errDown) {
+		t.Errorf("a schema that is down: %v", err)
+	}
+	b.schemas[0].down.Store(false)
+	if _, _, err := almanactest.CreateUser(ctx, b, fourth); !errors.Is(err, almanac.ErrExternalIDTaken) {
+		t.Errorf("while it is unknown whether another user was stored: %v", err)
+	}
+	if _, _, err := almanactest.CreateUser(ctx, b, third); err != nil {
+		t.Errorf("the same user again: %v", err)
 	}
 }
 
@@ -413,5 +492,28 @@ func TestDirectoryNamesEachInvalidField(t *testing.T) {
 	even := shards.NewDirectory(shards.Place{Schema: "a"}, shards.Place{Schema: "b"}, shards.Place{Schema: "c"})
 	if err := even.Check(); err != nil || even.Slots[0] != 0 || even.Slots[1023] != 2 {
 		t.Errorf("an even directory: %v", err)
+	}
+}
+
+// While types take turns, the events of one schema are claimed before older ones of another. The mark stays before those.
+func TestTheMarkStaysBeforeWhatAnotherSchemaHas(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	for i := range 8 {
+		u, options := b.userIn(0), []almanactest.EventOption{almanactest.ReadyFor(time.Duration(10+i) * time.Minute)}
+		if i%4 == 0 {
+			u, options = b.userIn(1), []almanactest.EventOption{almanactest.OfType("DIGEST"), almanactest.ReadyFor(time.Minute)}
+		}
+		if _, _, err := almanactest.CreateUser(ctx, b, u, event(u, options...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim, err := b.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday, "DIGEST"}, Limit: 4, Lease: time.Minute})
+	if err != nil || len(claim.Events) != 4 {
+		t.Fatalf("claimed %d, %v", len(claim.Events), err)
+	}
+	left, err := b.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{Order: almanac.NextFirst})
+	if err != nil || left.Items[0].Type != almanac.TypeBirthday || claim.Reached.IsZero() || claim.Reached.After(left.Items[0].AvailableAt) {
+		t.Errorf("the mark is %v, and %v is left, %v", claim.Reached, left.Items[0].AvailableAt, err)
 	}
 }
