@@ -14,7 +14,10 @@ import (
 
 // DB is a pool of connections, such as a *pgxpool.Pool.
 type DB interface {
+	// Begin starts a transaction.
 	Begin(ctx context.Context) (pgx.Tx, error)
+
+	// Exec executes a statement.
 	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
 }
 
