@@ -132,6 +132,7 @@ func TestASuccessorDueSoonIsTheSameEventWheneverItIsPlanned(t *testing.T) {
 			require.Negative(t, bytes.Compare(last.ID[:], e.ID[:]), "ids of a series ascend")
 			if last.ID != uuid.Nil {
 				require.Equal(t, last.Due, createdAt(e.ID), "the instant of the event before")
+				require.Equal(t, last.ID[15], e.ID[15], "they name the slot of the user")
 			}
 			before[e.UserID] = e
 		}
