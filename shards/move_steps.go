@@ -1,0 +1,408 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// quoted returns a name for a statement.
+func quoted(names ...string) string { return pgx.Identifier(names).Sanitize() }
+
+// literal returns a text for a statement.
+func literal(text string) string {
+	if strings.Contains(text, `\`) {
+		return ` E'` + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), `'`, `''`) + `'`
+	}
+	return `'` + strings.ReplaceAll(text, `'`, `''`) + `'`
+}
+
+// catalogFirst keeps other schemas from replacing what the statements of a transaction call.
+const catalogFirst = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`
+
+// tables returns the tables of the schema.
+func tables(ctx context.Context, conn *pgx.Conn, schema string) ([]string, error) {
+	rows, err := conn.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_class c
+		WHERE c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AND c.relkind OPERATOR(pg_catalog.=) 'r' ORDER BY c.oid`, schema)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for i := range names {
+		names[i] = quoted(schema, names[i])
+	}
+	return names, err
+}
+
+// prepare makes the schema at the target, in one transaction: empty, with the rights and triggers of the source, and asleep.
+func (m *move) prepare(ctx context.Context) error {
+	grants, err := m.grants(ctx)
+	if err != nil {
+		return err
+	}
+	triggers, err := m.triggers(ctx)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, m.to, func(tx pgx.Tx) error {
+		schema := strings.ReplaceAll(almanac.Schema(), `:"schema"`, quoted(m.Schema))
+		if _, err := tx.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		names, err := tables(ctx, tx.Conn(), m.Schema)
+		if err != nil {
+			return err
+		}
+		statements := []string{catalogFirst, "TRUNCATE " + strings.Join(names, ", ")}
+		statements = append(statements, triggers...)
+		asleep := quoted(m.Schema, "asleep")
+		statements = append(statements, "CREATE FUNCTION "+asleep+`() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema is still moving to this server';
+END
+$$`)
+		for _, name := range names {
+			statements = append(statements, "CREATE TRIGGER asleep BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON "+name+" FOR EACH STATEMENT EXECUTE FUNCTION "+asleep+"()")
+		}
+		for _, g := range grants {
+			statements = append(statements, g.statement)
+		}
+		for _, sql := range statements {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		return nil
+	})
+}
+
+// triggers returns the statements that make the triggers of the source which the schema file does not make, such as those of the outbox.
+func (m *move) triggers(ctx context.Context) ([]string, error) {
+	rows, err := m.from.Query(ctx, `SELECT pg_catalog.pg_get_triggerdef(t.oid) FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
+		WHERE NOT t.tgisinternal AND c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) ORDER BY t.oid`, m.Schema)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for i, sql := range all {
+		all[i] = strings.Replace(sql, "CREATE TRIGGER", "CREATE OR REPLACE TRIGGER", 1)
+	}
+	return all, err
+}
+
+// grant is a right on a part of the schema.
+type grant struct {
+	role      string // "" for PUBLIC
+	statement string
+}
+
+// grants returns the rights of other roles than the owner.
+func (m *move) grants(ctx context.Context) ([]grant, error) {
+	const of = `WITH schema AS (SELECT n.oid, n.nspname, n.nspacl, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.oid = pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)))
+		SELECT coalesce(r.rolname, ''), pg_catalog.format('GRANT %s ON %s TO %s', p.privilege_type, p.what, CASE WHEN p.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(r.rolname) END)
+		FROM (
+			SELECT pg_catalog.format('SCHEMA %I', n.nspname) AS what, n.nspowner AS owner, a.grantee, a.privilege_type
+			FROM schema n CROSS JOIN LATERAL pg_catalog.aclexplode(n.nspacl) a
+			UNION ALL
+			SELECT pg_catalog.format('%s %I.%I', CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, n.nspname, c.relname), c.relowner, a.grantee, a.privilege_type
+			FROM schema n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
+			UNION ALL
+			SELECT pg_catalog.format('TABLE %I.%I', n.nspname, c.relname), c.relowner, x.grantee, pg_catalog.format('%s (%I)', x.privilege_type, a.attname)
+			FROM schema n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+			CROSS JOIN LATERAL pg_catalog.aclexplode(a.attacl) x
+			UNION ALL
+			SELECT pg_catalog.format('FUNCTION %I.%I(%s)', n.nspname, f.proname, pg_catalog.pg_get_function_identity_arguments(f.oid)), f.proowner, a.grantee, a.privilege_type
+			FROM schema n JOIN pg_catalog.pg_proc f ON f.pronamespace = n.oid CROSS JOIN LATERAL pg_catalog.aclexplode(f.proacl) a
+		) p
+		LEFT JOIN pg_catalog.pg_roles r ON r.oid = p.grantee
+		WHERE p.grantee <> p.owner
+		ORDER BY 2`
+	tx, err := m.from.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // it only reads
+	if _, err := tx.Exec(ctx, catalogFirst); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, of, m.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (g grant, err error) { return g, row.Scan(&g.role, &g.statement) })
+}
+
+// copy begins the replication, and waits until all tables are copied.
+func (m *move) copy(ctx context.Context) error {
+	if err := m.subscribe(ctx); err != nil {
+		return err
+	}
+	return m.await(ctx, func() (bool, error) { return m.copied(ctx) })
+}
+
+// subscribe makes the publication, the slot and the subscription, as far as they do not exist.
+func (m *move) subscribe(ctx context.Context) error {
+	publication := "CREATE PUBLICATION " + quoted(m.name) + " FOR TABLES IN SCHEMA " + quoted(m.Schema)
+	if err := m.unless(ctx, m.from, `SELECT EXISTS (SELECT FROM pg_catalog.pg_publication p WHERE p.pubname OPERATOR(pg_catalog.=) $1::text::name)`, publication); err != nil {
+		return err
+	}
+	slot := "SELECT pg_catalog.pg_create_logical_replication_slot(" + literal(m.name) + ", 'pgoutput')"
+	if err := m.unless(ctx, m.from, `SELECT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name)`, slot); err != nil {
+		return err
+	}
+	subscription := "CREATE SUBSCRIPTION " + quoted(m.name) + " CONNECTION " + literal(m.Source) + " PUBLICATION " + quoted(m.name) + " WITH (create_slot = false, slot_name = " + literal(m.name) + ")"
+	return m.unless(ctx, m.to, `SELECT EXISTS (SELECT FROM pg_catalog.pg_subscription s WHERE s.subname OPERATOR(pg_catalog.=) $1::text::name)`, subscription)
+}
+
+// unless runs a statement unless what it makes exists.
+func (m *move) unless(ctx context.Context, conn *pgx.Conn, exists, sql string) error {
+	var there bool
+	if err := conn.QueryRow(ctx, exists, m.name).Scan(&there); err != nil || there {
+		return err
+	}
+	_, err := conn.Exec(ctx, sql)
+	return err
+}
+
+// nearly is how far behind the target may be when the source is closed: the rest of the log takes less than the programs notice.
+const nearly = 1 << 20
+
+// copied reports whether the target has all tables, and nearly all changes.
+func (m *move) copied(ctx context.Context) (bool, error) {
+	var of, ready int
+	const state = `SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE r.srsubstate OPERATOR(pg_catalog.=) 'r') FROM pg_catalog.pg_subscription_rel r
+		JOIN pg_catalog.pg_subscription s ON s.oid OPERATOR(pg_catalog.=) r.srsubid WHERE s.subname OPERATOR(pg_catalog.=) $1::text::name`
+	if err := m.to.QueryRow(ctx, state, m.name).Scan(&of, &ready); err != nil {
+		return false, err
+	}
+	behind, err := m.behind(ctx, "")
+	m.progress(MoveProgress{Step: Copy, Tables: ready, Of: of, Behind: behind})
+	return of > 0 && ready == of && behind < nearly, err
+}
+
+// behind returns how many bytes of the log up to a position the target has not confirmed. "" is the present position.
+func (m *move) behind(ctx context.Context, position string) (bytes int64, err error) {
+	const lag = `SELECT coalesce((SELECT pg_catalog.pg_wal_lsn_diff(coalesce(nullif($2, '')::pg_lsn, pg_catalog.pg_current_wal_lsn()), s.confirmed_flush_lsn)::bigint
+		FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name), $3)`
+	return bytes, m.from.QueryRow(ctx, lag, m.name, position, int64(nearly)).Scan(&bytes)
+}
+
+// await waits until something is so. It asks twenty times a second.
+func (m *move) await(ctx context.Context, so func() (bool, error)) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if is, err := so(); is || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// close renames the schema of the source, when no transaction writes to it. A transaction that does not end in time makes it let all go on,
+// and try again.
+func (m *move) close(ctx context.Context) error {
+	names, err := tables(ctx, m.from, m.Schema)
+	if err != nil {
+		return err
+	}
+	for {
+		m.result.Tries++
+		since := time.Now()
+		err := pgx.BeginFunc(ctx, m.from, func(tx pgx.Tx) error {
+			for _, sql := range []string{
+				catalogFirst,
+				fmt.Sprintf("SET LOCAL lock_timeout = %d", m.Wait.Milliseconds()),
+				"LOCK TABLE " + strings.Join(names, ", ") + " IN EXCLUSIVE MODE",
+				"ALTER SCHEMA " + quoted(m.Schema) + " RENAME TO " + quoted(m.closed),
+			} {
+				if _, err := tx.Exec(ctx, sql); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			m.since, m.result.Kept = since, m.closed
+			return nil
+		}
+		if !isBusy(err) {
+			return err
+		}
+		m.progress(MoveProgress{Step: Close, Tries: m.result.Tries})
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(m.Wait):
+		}
+	}
+}
+
+// wake waits until the target has everything, and lets it take writes.
+func (m *move) wake(ctx context.Context) error {
+	var end string
+	if err := m.from.QueryRow(ctx, `SELECT pg_catalog.pg_current_wal_lsn()::text`).Scan(&end); err != nil {
+		return err
+	}
+	err := m.await(ctx, func() (bool, error) {
+		behind, err := m.behind(ctx, end)
+		m.progress(MoveProgress{Step: Wake, Behind: max(behind, 0)})
+		return behind <= 0, err
+	})
+	if err != nil {
+		return err
+	}
+	numbers, err := m.sequences(ctx)
+	if err != nil {
+		return err
+	}
+	var server int64
+	if err := m.from.QueryRow(ctx, `SELECT s.system_identifier FROM pg_catalog.pg_control_system() s`).Scan(&server); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, m.to, func(tx pgx.Tx) error {
+		for _, sql := range append([]string{catalogFirst, "DROP FUNCTION " + quoted(m.Schema, "asleep") + " CASCADE"}, numbers...) {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		return m.renumber(ctx, tx, server)
+	})
+}
+
+// sequences returns the statements that set the sequences of the target.
+func (m *move) sequences(ctx context.Context) ([]string, error) {
+	rows, err := m.from.Query(ctx, `SELECT s.sequencename::text, coalesce(s.last_value, 0) FROM pg_catalog.pg_sequences s WHERE s.schemaname OPERATOR(pg_catalog.=) $1::text::name`, m.closed)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		var name string
+		var last int64
+		err := row.Scan(&name, &last)
+		return fmt.Sprintf("SELECT pg_catalog.setval(%s, %d)", literal(quoted(m.Schema, name)), last+1), err
+	})
+}
+
+// renumber gives the rows of the outbox numbers and a transaction id of this server. Rows that more consumers have read come first, and then those
+// of lower transactions, so that the changes of a user keep their order. A consumer goes on at the first row that it has not read: the rows are
+// of one transaction, which counts as open in what the consumer has seen.
+func (m *move) renumber(ctx context.Context, tx pgx.Tx, server int64) error {
+	var last int64
+	var seen, reading string
+	err := tx.QueryRow(ctx, strings.ReplaceAll(openSnapshot, "SCHEMA", quoted(m.Schema))).Scan(&last, &seen, &reading)
+	if err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	var rows int64
+	if err := tx.QueryRow(ctx, strings.ReplaceAll(renumber, "SCHEMA", quoted(m.Schema)), server, last, seen, reading).Scan(&rows); err != nil {
+		return fmt.Errorf("renumber the outbox: %w", err)
+	}
+	_, err = tx.Exec(ctx, fmt.Sprintf("SELECT setval(%s, %d)", literal(quoted(m.Schema, "outbox_sequence_seq")), last+rows+1))
+	return err
+}
+
+const (
+	// openSnapshot returns the last number of the outbox; the snapshot of what is committed now, in which this transaction is open;
+	// and the same one with this transaction. Younger transactions that have their ids count as open.
+	openSnapshot = `WITH now AS MATERIALIZED (
+    SELECT pg_current_xact_id()::text::bigint AS own, pg_current_snapshot() AS snapshot
+), bounds AS (
+    SELECT now.*, pg_snapshot_xmax(snapshot)::text::bigint AS past, greatest(pg_snapshot_xmax(snapshot)::text::bigint, own + 1) AS ends FROM now
+), open AS (
+    SELECT x::text::bigint AS xid FROM bounds, pg_snapshot_xip(snapshot) AS x
+    UNION
+    SELECT generate_series(b.past, b.ends - 1) FROM bounds b
+    UNION
+    SELECT own FROM bounds
+)
+SELECT (SELECT last_value FROM SCHEMA.outbox_sequence_seq),
+    concat_ws(':', least(pg_snapshot_xmin(b.snapshot)::text::bigint, b.own), b.ends, (SELECT string_agg(xid::text, ',' ORDER BY xid) FROM open)),
+    concat_ws(':', coalesce((SELECT min(xid) FROM open WHERE xid <> b.own), b.ends), b.ends, coalesce((SELECT string_agg(xid::text, ',' ORDER BY xid) FROM open WHERE xid <> b.own), ''))
+FROM bounds b`
+
+	renumber = `WITH old AS (
+    DELETE FROM SCHEMA.outbox RETURNING *
+), consumer AS (
+    SELECT c.name, c.seen, c.reading, c.last FROM SCHEMA.outbox_consumers c WHERE c.server = $1::bigint
+), placed AS MATERIALIZED (
+    SELECT o.*, row_number() OVER (ORDER BY (
+        SELECT count(*) FROM consumer c
+        WHERE pg_visible_in_snapshot(o.transaction_id, c.seen) OR o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)
+    ) DESC, o.transaction_id, o.sequence) AS place
+    FROM old o
+), stored AS (
+    INSERT INTO SCHEMA.outbox (sequence, id, transaction_id, at, kind, user_id, event_id, event_type, version, old_timezone, new_timezone)
+    OVERRIDING SYSTEM VALUE
+    SELECT $2::bigint + p.place, p.id, pg_current_xact_id(), p.at, p.kind, p.user_id, p.event_id, p.event_type, p.version, p.old_timezone, p.new_timezone
+    FROM placed p
+), moved AS (
+    UPDATE SCHEMA.outbox_consumers c
+    SET seen = $3::text::pg_snapshot, low = $2::bigint, reading = $4::text::pg_snapshot, next_low = $2::bigint, server = DEFAULT,
+        last = CASE WHEN n.read > 0 THEN $2::bigint + n.read ELSE 0 END
+    FROM (
+        SELECT x.name, coalesce(min(p.place) FILTER (WHERE NOT pg_visible_in_snapshot(p.transaction_id, x.seen)
+            AND NOT (p.sequence <= x.last AND pg_visible_in_snapshot(p.transaction_id, x.reading))) - 1, count(p.place)) AS read
+        FROM consumer x
+        LEFT JOIN placed p ON true
+        GROUP BY x.name
+    ) n
+    WHERE c.name = n.name
+)
+SELECT count(*) FROM placed`
+)
+
+// publish tells the programs, and ends the replication.
+func (m *move) publish(ctx context.Context) error {
+	if err := m.Publish(ctx); err != nil {
+		return err
+	}
+	if !m.since.IsZero() {
+		m.result.Closed = time.Since(m.since)
+	}
+	if _, err := m.to.Exec(ctx, "DROP SUBSCRIPTION IF EXISTS "+quoted(m.name)); err != nil { // and the slot of the source
+		return err
+	}
+	_, err := m.from.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoted(m.name))
+	return err
+}
+
+// Abandon ends a move whose source is not closed, and removes what it has made: the subscription, the slot, the publication, and the schema of
+// the target. It can be repeated. The options are those of [Move]; only Schema is used.
+func Abandon(ctx context.Context, from, to *pgx.Conn, o MoveOptions) error {
+	o.DryRun = true
+	m, err := newMove(from, to, o)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error { return fmt.Errorf("shards: abandon the move of %s: %w", o.Schema, err) }
+	if step, err := m.next(ctx); step == Wake || step == Publish || step == Done {
+		return fail(errors.Join(fmt.Errorf("the source is closed: repeat Move, which only goes on"), err))
+	}
+	if _, err := to.Exec(ctx, "DROP SUBSCRIPTION IF EXISTS "+quoted(m.name)); err != nil {
+		return fail(err)
+	}
+	const slots = `SELECT pg_catalog.pg_drop_replication_slot(s.slot_name) FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name`
+	if _, err := from.Exec(ctx, slots, m.name); err != nil {
+		return fail(err)
+	}
+	if _, err := from.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoted(m.name)); err != nil {
+		return fail(err)
+	}
+	var asleep bool
+	if err := to.QueryRow(ctx, `SELECT pg_catalog.to_regproc(pg_catalog.quote_ident($1) || '.asleep') IS NOT NULL`, o.Schema).Scan(&asleep); err != nil || !asleep {
+		return err
+	}
+	_, err = to.Exec(ctx, "DROP SCHEMA "+quoted(o.Schema)+" CASCADE")
+	return err
+}
