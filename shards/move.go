@@ -40,7 +40,11 @@ func Move(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (MoveResult, e
 		if step == Done || o.DryRun {
 			return m.result, nil
 		}
-		if err := m.do(ctx, step); err != nil {
+		err = context.Cause(ctx)
+		if err == nil {
+			err = m.do(ctx, step)
+		}
+		if err != nil {
 			return m.result, fmt.Errorf("shards: move %s: %s: %w", o.Schema, step, err)
 		}
 	}

@@ -186,3 +186,240 @@ func TestASchemaMovesWhileProgramsUseIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, differences)
 }
+
+// consume reads what a consumer has not read, up to a number of domain events, and returns their ids.
+func (m *moved) consume(name string, limit int) (ids []uuid.UUID) {
+	m.Helper()
+	for {
+		n, err := m.store.Consume(m.Context(), name, min(limit, 1000), func(_ context.Context, _ pgx.Tx, events []postgres.DomainEvent) error {
+			for _, e := range events {
+				ids = append(ids, e.ID)
+			}
+			return nil
+		})
+		require.NoError(m, err)
+		if n == 0 || len(ids) >= limit {
+			return ids
+		}
+	}
+}
+
+func (m *moved) user() almanac.User {
+	m.Helper()
+	created, err := m.planner.CreateUser(m.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
+	require.NoError(m, err)
+	return created.User
+}
+
+// Consumers of the outbox go on where they were, whatever the transaction ids of the other server are.
+func TestTheOutboxGoesOnAfterAMove(t *testing.T) {
+	t.Parallel()
+	for name, burn := range map[string]func(m *moved) *pgxpool.Pool{
+		"to lower transaction ids":   func(m *moved) *pgxpool.Pool { return m.from },
+		"to greater transaction ids": func(m *moved) *pgxpool.Pool { return m.to },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := inUse(t)
+			for range 3000 {
+				_, err := burn(m).Exec(t.Context(), "SELECT pg_current_xact_id()")
+				require.NoError(t, err)
+			}
+			for _, name := range []string{"all", "some", "none"} {
+				require.NoError(t, m.store.CreateConsumer(t.Context(), name))
+			}
+			open, err := m.from.Begin(t.Context()) // whose changes come after those of later transactions
+			require.NoError(t, err)
+			_, err = open.Exec(t.Context(), "SELECT pg_current_xact_id()")
+			require.NoError(t, err)
+			for range 5 {
+				m.user()
+			}
+			some := m.consume("some", 4)
+			late, err := m.planner.With(must(postgres.New(open, postgres.WithSchema(moving)))(t)).CreateUser(t.Context(),
+				almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
+			require.NoError(t, err)
+			all := m.consume("all", 1000)
+			require.NoError(t, open.Commit(t.Context()))
+			m.user()
+
+			from, to := m.conns()
+			_, err = shards.Move(t.Context(), from, to, m.options())
+			require.NoError(t, err)
+			m.user()
+			all, some = append(all, m.consume("all", 1000)...), append(some, m.consume("some", 1000)...)
+			none := m.consume("none", 1000)
+			require.NotZero(t, late.User.ID)
+			require.Len(t, unique(none), len(none))
+			require.GreaterOrEqual(t, len(none), 8)
+			require.ElementsMatch(t, none, unique(all))
+			require.ElementsMatch(t, none, unique(some))
+			require.LessOrEqual(t, len(all)+len(some), 2*len(none)+4, "few are read again")
+			require.Empty(t, m.consume("all", 1000))
+		})
+	}
+}
+
+func unique(ids []uuid.UUID) (once []uuid.UUID) {
+	seen := make(map[uuid.UUID]bool)
+	for _, id := range ids {
+		if !seen[id] {
+			once = append(once, id)
+		}
+		seen[id] = true
+	}
+	return once
+}
+
+func must[T any](value T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// A move is killed before and after each of its steps, and repeated.
+func TestAMoveIsKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	for range 20 {
+		m.user()
+	}
+	require.NoError(t, m.store.CreateConsumer(t.Context(), "all"))
+	kept := m.user()
+	published := 0
+	for _, at := range []shards.MoveStep{shards.Prepare, shards.Copy, shards.Close, shards.Wake, shards.Publish} {
+		// Killed when the step begins: the one before it is done.
+		from, to := m.conns()
+		ctx, kill := context.WithCancel(t.Context())
+		o := m.options()
+		publish := o.Publish
+		o.Publish = func(ctx context.Context) error {
+			published++
+			return publish(ctx)
+		}
+		o.Progress = func(p shards.MoveProgress) {
+			if p.Step == at {
+				kill()
+			}
+		}
+		result, err := shards.Move(ctx, from, to, o)
+		require.ErrorIs(t, err, context.Canceled, "%s", at)
+		require.Equal(t, at, result.Step)
+		if at == shards.Prepare || at == shards.Copy || at == shards.Close {
+			m.user() // the source takes writes
+		} else {
+			_, err := m.from.Exec(t.Context(), "INSERT INTO "+moving+".settings DEFAULT VALUES")
+			require.ErrorContains(t, err, "does not exist")
+		}
+		if at != shards.Prepare && at != shards.Publish {
+			_, err := m.to.Exec(t.Context(), "DELETE FROM "+moving+".users")
+			require.ErrorContains(t, err, "still moving", "%s", at)
+		}
+	}
+	from, to := m.conns()
+	result, err := shards.Move(t.Context(), from, to, m.options())
+	require.NoError(t, err)
+	require.Equal(t, moving+"_moved", result.Kept)
+	require.Zero(t, published)
+	stored, err := m.store.User(t.Context(), kept.ID)
+	require.NoError(t, err)
+	require.Equal(t, kept, stored)
+	m.user()
+	require.Len(t, m.consume("all", 1000), 6)
+	result, err = shards.Move(t.Context(), from, to, m.options()) // nothing is left to do
+	require.NoError(t, err)
+	require.Equal(t, shards.Done, result.Step)
+	var left int
+	require.NoError(t, m.from.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)").Scan(&left))
+	require.Zero(t, left)
+}
+
+// A transaction that writes to the schema and does not end makes the switch let all go on, and try again.
+func TestAnOpenTransactionPutsTheSwitchOff(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	user := m.user()
+	o := m.options()
+	o.Wait = 100 * time.Millisecond
+	var open pgx.Tx
+	var once sync.Once
+	o.Progress = func(p shards.MoveProgress) {
+		if p.Step == shards.Close && open == nil {
+			var err error
+			open, err = m.from.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = open.Exec(t.Context(), "UPDATE "+moving+".users SET first_name = 'Grace' WHERE id = $1", user.ID)
+			require.NoError(t, err)
+		}
+		if p.Tries == 2 {
+			m.user() // the source takes writes meanwhile
+			once.Do(func() { require.NoError(t, open.Commit(t.Context())) })
+		}
+	}
+	from, to := m.conns()
+	result, err := shards.Move(t.Context(), from, to, o)
+	require.NoError(t, err)
+	require.Greater(t, result.Tries, 2)
+	stored, err := m.store.User(t.Context(), user.ID)
+	require.NoError(t, err)
+	require.Equal(t, "Grace", stored.FirstName)
+}
+
+// Rights and triggers move too. A dry run says what is missing, and changes nothing. What a move has made can be removed before the source
+// is closed.
+func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	m.user()
+	for _, sql := range []string{"CREATE ROLE reader", "GRANT USAGE ON SCHEMA " + moving + " TO reader", "GRANT SELECT ON " + moving + ".series TO reader", "GRANT UPDATE (first_name) ON " + moving + ".users TO reader"} {
+		_, err := m.from.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	from, to := m.conns()
+	_, err := shards.Move(t.Context(), from, to, shards.MoveOptions{Schema: moving, DryRun: true})
+	require.ErrorContains(t, err, "the target lacks the roles reader")
+	_, err = m.to.Exec(t.Context(), "CREATE ROLE reader")
+	require.NoError(t, err)
+	result, err := shards.Move(t.Context(), from, to, shards.MoveOptions{Schema: moving, DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, shards.Prepare, result.Step)
+
+	ctx, stop := context.WithCancel(t.Context())
+	o := m.options()
+	o.Progress = func(p shards.MoveProgress) {
+		if p.Tables > 0 {
+			stop()
+		}
+	}
+	_, err = shards.Move(ctx, from, to, o)
+	require.ErrorIs(t, err, context.Canceled)
+	from, to = m.conns()
+	require.NoError(t, shards.Abandon(t.Context(), from, to, shards.MoveOptions{Schema: moving}))
+	require.NoError(t, shards.Abandon(t.Context(), from, to, shards.MoveOptions{Schema: moving}))
+	var left int
+	require.NoError(t, m.from.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)").Scan(&left))
+	require.Zero(t, left)
+
+	_, err = shards.Move(t.Context(), from, to, m.options())
+	require.NoError(t, err)
+	for _, query := range []string{
+		"SELECT has_table_privilege('reader', '" + moving + ".series', 'SELECT') AND NOT has_table_privilege('reader', '" + moving + ".series', 'UPDATE')",
+		"SELECT has_column_privilege('reader', '" + moving + ".users', 'first_name', 'UPDATE') AND has_schema_privilege('reader', '" + moving + "', 'USAGE')",
+	} {
+		var so bool
+		require.NoError(t, m.to.QueryRow(t.Context(), query).Scan(&so))
+		require.True(t, so, query)
+	}
+	err = shards.Abandon(t.Context(), from, to, shards.MoveOptions{Schema: moving})
+	require.ErrorContains(t, err, "the source is closed")
+}
+
+// Wrong options are named, each.
+func TestAMoveRefusesWrongOptions(t *testing.T) {
+	t.Parallel()
+	_, err := shards.Move(t.Context(), nil, nil, shards.MoveOptions{Wait: time.Millisecond})
+	require.ErrorIs(t, err, almanac.ErrInvalid)
+	require.ErrorContains(t, err, "schema does not have 1 to 50 bytes; source is empty; publish is nil; wait is less than 10 ms")
+}
