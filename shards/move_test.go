@@ -327,7 +327,7 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, kept, stored)
 	m.user()
-	require.Len(t, m.consume("all", 1000), 6)
+	require.Len(t, m.consume("all", 1000), 10) // five users, each with an event
 	result, err = shards.Move(t.Context(), from, to, m.options()) // nothing is left to do
 	require.NoError(t, err)
 	require.Equal(t, shards.Done, result.Step)
