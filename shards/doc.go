@@ -14,4 +14,6 @@
 //
 // Limits of lanes and breakers do not hold over schemas. [Store.PutLane] and [Store.Report] return an error that
 // matches [errors.ErrUnsupported]. See docs/shards.md and docs/adr/0084-shards.md.
+//
+// [Move] moves a schema to another server while programs use it. See docs/moving.md.
 package shards

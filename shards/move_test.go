@@ -22,8 +22,8 @@ import (
 
 const moving = "almanac_07"
 
-// servers starts two servers.
-func servers(t *testing.T) (from, to *pgxpool.Pool) {
+// logical starts two servers between which a schema can move.
+func logical(t *testing.T) (from, to *pgxpool.Pool) {
 	t.Helper()
 	var pools [2]*pgxpool.Pool
 	var started sync.WaitGroup
@@ -94,7 +94,7 @@ type moved struct {
 func inUse(t *testing.T) *moved {
 	t.Helper()
 	m := &moved{T: t, place: new(place), sent: make(map[string]int)}
-	m.from, m.to = servers(t)
+	m.from, m.to = logical(t)
 	m.place.Store(m.from)
 	require.NoError(t, postgres.Migrate(t.Context(), m.from, postgres.WithSchema(moving)))
 	require.NoError(t, postgres.EnableOutbox(t.Context(), m.from, postgres.WithSchema(moving)))
@@ -236,7 +236,9 @@ func TestTheOutboxGoesOnAfterAMove(t *testing.T) {
 				m.user()
 			}
 			some := m.consume("some", 4)
-			late, err := m.planner.With(must(postgres.New(open, postgres.WithSchema(moving)))(t)).CreateUser(t.Context(),
+			bound, err := postgres.New(open, postgres.WithSchema(moving))
+			require.NoError(t, err)
+			late, err := m.planner.With(bound).CreateUser(t.Context(),
 				almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
 			require.NoError(t, err)
 			all := m.consume("all", 1000)
@@ -269,14 +271,6 @@ func unique(ids []uuid.UUID) (once []uuid.UUID) {
 		seen[id] = true
 	}
 	return once
-}
-
-func must[T any](value T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
 }
 
 // A move is killed before and after each of its steps, and repeated.
@@ -327,7 +321,7 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, kept, stored)
 	m.user()
-	require.Len(t, m.consume("all", 1000), 10) // five users, each with an event
+	require.Len(t, m.consume("all", 1000), 10)                    // five users, each with an event
 	result, err = shards.Move(t.Context(), from, to, m.options()) // nothing is left to do
 	require.NoError(t, err)
 	require.Equal(t, shards.Done, result.Step)

@@ -34,8 +34,8 @@ var imported = map[string]string{
 var given = map[string]string{
 	"ctx": "var ctx context.Context", "pool": "var pool *pgxpool.Pool", "tx": "var tx pgx.Tx", "db": "var db *sql.DB", "t": "var t *testing.T",
 	"store": "var store *postgres.Store", "registry": "var registry almanac.Registry", "scheduler": "var scheduler almanac.Scheduler",
-	"sender":  "var sender *broadcast.Sender",
-	"from":    "var from *pgx.Conn", "to": "var to *pgx.Conn", "redirect": "var redirect func(context.Context) error",
+	"sender": "var sender *broadcast.Sender",
+	"from":   "var from *pgx.Conn", "to": "var to *pgx.Conn", "redirect": "var redirect func(context.Context) error",
 	"profile": "var profile almanac.Profile", "profiles": "var profiles iter.Seq2[almanac.Profile, error]", "eventType": "var eventType string",
 	"deliver": "var deliver almanac.DelivererFunc", "options": "var options []almanac.Option", "id": "var id uuid.UUID",
 	"mux": "var mux *http.ServeMux", "token": "var token string", "isOperator": "func isOperator(r *http.Request) bool { return r != nil }",
