@@ -22,7 +22,7 @@ type mutation struct {
 
 // all returns every mutation, in the order of the lists.
 func all() []mutation {
-	return slices.Concat(claims, lanes, settlements, planning, usedDays, edits, runs, deliveries, times, otherCalendars, daysKept, quarantined, imports, support, operations, broadcasts, surroundings)
+	return slices.Concat(claims, lanes, settlements, planning, usedDays, edits, runs, deliveries, times, otherCalendars, daysKept, quarantined, imports, support, operations, broadcasts, shardings, surroundings)
 }
 
 // pkg returns the directory of the package whose test must fail, from the root of the tree.
