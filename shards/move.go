@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -24,15 +25,20 @@ import (
 //   - The target gets the last changes, the numbers of sequences, and the positions of the outbox. Then it takes writes.
 //   - Publish is called.
 //
-// From and to are connections that Move alone uses. Their roles own the schema, and may make publications and subscriptions. Both servers are PostgreSQL
-// 15 or later. The source has wal_level logical.
+// From and to are connections that Move alone uses. The role of from owns the schema, and may make publications and replication slots. That of to may
+// make subscriptions, and set the role of the owner: in PostgreSQL 15 it is a superuser. Both servers are PostgreSQL 15 or later. The source
+// has wal_level logical. While one Move or Abandon of a schema runs, another one is an error.
 func Move(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (MoveResult, error) {
-	m, err := newMove(from, to, o)
+	m, err := newMove(ctx, from, to, o)
 	if err != nil {
 		return MoveResult{}, err
 	}
+	defer m.unlock(ctx)
 	for {
 		step, err := m.next(ctx)
+		if err == nil {
+			err = m.check(ctx, step)
+		}
 		if err != nil {
 			return m.result, fmt.Errorf("shards: move %s: %w", o.Schema, err)
 		}
@@ -58,7 +64,7 @@ type MoveOptions struct {
 	// nowhere. It is called again when Move is repeated.
 	Publish func(ctx context.Context) error
 	// Wait is how long the switch waits for transactions that write to the schema, before it lets all go on and tries again: at least
-	// 10 ms. Zero means 2 s.
+	// 10 ms. It should be shorter than deadlock_timeout, or PostgreSQL may end a transaction that waits for the switch. Zero means 500 ms.
 	Wait time.Duration
 	// DryRun checks both servers, and changes nothing.
 	DryRun bool
@@ -105,11 +111,13 @@ type move struct {
 	from, to *pgx.Conn
 	name     string // of the publication, the subscription and the replication slot
 	closed   string // the schema of the source when it is closed
+	owner    string // of the schema
 	since    time.Time
 	result   MoveResult
 }
 
-func newMove(from, to *pgx.Conn, o MoveOptions) (*move, error) {
+// newMove checks the options, and locks the schema on both servers against other moves.
+func newMove(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (*move, error) {
 	var bad almanac.ValidationError
 	for _, f := range []struct {
 		wrong          bool
@@ -128,9 +136,36 @@ func newMove(from, to *pgx.Conn, o MoveOptions) (*move, error) {
 		return nil, &bad
 	}
 	if o.Wait == 0 {
-		o.Wait = 2 * time.Second
+		o.Wait = 500 * time.Millisecond
 	}
-	return &move{MoveOptions: o, from: from, to: to, name: "almanac_move_" + o.Schema, closed: o.Schema + "_moved"}, nil
+	m := &move{MoveOptions: o, from: from, to: to, closed: o.Schema + "_moved"}
+	var database uint32
+	if err := from.QueryRow(ctx, `SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()`).Scan(&database); err != nil {
+		return nil, fmt.Errorf("shards: move %s: %w", o.Schema, err)
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(o.Schema)) // never fails
+	m.name = fmt.Sprintf("almanac_move_%d_%08x", database, hash.Sum32())
+	for _, conn := range []*pgx.Conn{from, to} {
+		var alone bool
+		if err := conn.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1, 0))`, m.name).Scan(&alone); err != nil || !alone {
+			m.unlock(ctx)
+			if err == nil {
+				err = errors.New("another move of the schema is under way")
+			}
+			return nil, fmt.Errorf("shards: move %s: %w", o.Schema, err)
+		}
+	}
+	return m, nil
+}
+
+// unlock ends the locks of newMove.
+func (m *move) unlock(ctx context.Context) {
+	for _, conn := range []*pgx.Conn{m.from, m.to} {
+		if !conn.IsClosed() { // or it has none
+			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_catalog.pg_advisory_unlock_all()`) // the connection is the move's own
+		}
+	}
 }
 
 func (m *move) report(step MoveStep) {
@@ -164,6 +199,9 @@ func (m *move) next(ctx context.Context) (MoveStep, error) {
 	}
 	switch {
 	case open && closed:
+		if published || asleep {
+			return "", fmt.Errorf("a program has made the schema %s anew since the source was closed: drop that one, and not %s, which has the rows", m.Schema, m.closed)
+		}
 		return "", fmt.Errorf("the source has the schemas %s and %s: drop %s if it is left from an earlier move", m.Schema, m.closed, m.closed)
 	case open && there && !asleep:
 		return "", fmt.Errorf("the target has a schema %s that takes writes", m.Schema)
@@ -172,15 +210,15 @@ func (m *move) next(ctx context.Context) (MoveStep, error) {
 	case !open && !there:
 		return "", fmt.Errorf("the source is closed, and the target has no schema %s", m.Schema)
 	case open && !there:
-		return Prepare, m.check(ctx)
+		return Prepare, nil
 	case open && !subscribed:
-		return Copy, m.check(ctx)
+		return Copy, nil
 	case open:
 		copied, err := m.copied(ctx)
 		if err != nil || !copied {
 			return Copy, err
 		}
-		return Close, m.check(ctx)
+		return Close, nil
 	case asleep:
 		return Wake, nil
 	case published || subscribed:
@@ -204,8 +242,14 @@ func (m *move) do(ctx context.Context, step MoveStep) error {
 	}
 }
 
-// check refuses servers between which the schema cannot move.
-func (m *move) check(ctx context.Context) error {
+// slotsNeeded is how many replication slots a move needs: its own, and one for each of two tables that are copied at a time.
+const slotsNeeded = 3
+
+// check refuses servers between which the schema cannot move. When the source is closed, there is no choice any more.
+func (m *move) check(ctx context.Context, step MoveStep) error {
+	if step != Prepare && step != Copy && step != Close {
+		return nil
+	}
 	var level string
 	var slots int
 	const source = `SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('max_replication_slots')::int OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots)`
@@ -228,8 +272,8 @@ func (m *move) check(ctx context.Context) error {
 	if level != "logical" {
 		problems = append(problems, fmt.Errorf("the source has wal_level %s, and not logical", level))
 	}
-	if slots < 1 {
-		problems = append(problems, errors.New("the source has no free replication slot (max_replication_slots)"))
+	if step == Prepare && slots < slotsNeeded {
+		problems = append(problems, fmt.Errorf("the source has %d free replication slots, and not %d (max_replication_slots)", slots, slotsNeeded))
 	}
 	apart, err := m.apart(ctx)
 	if err != nil {
@@ -269,7 +313,7 @@ func (m *move) missingRoles(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	names := []string{m.owner}
 	for _, g := range grants {
 		names = append(names, g.role)
 	}
@@ -285,5 +329,5 @@ func (m *move) missingRoles(ctx context.Context) ([]string, error) {
 // isBusy reports whether an error means that another transaction was in the way.
 func isBusy(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && (refused.Code == "55P03" || refused.Code == "40P01")
+	return errors.As(err, &refused) && (refused.Code == "55P03" || refused.Code == "40P01" || refused.Code == "57014")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// renumber gives the rows of the outbox numbers and a transaction id of this server. Rows that more consumers have read come first, and then those
-// of lower transactions, so that the changes of a user keep their order. A consumer goes on at the first row that it has not read: the rows are
+// renumber gives the rows of the outbox numbers and a transaction id of this server. Rows that more consumers have read come first. Otherwise they keep
+// their order, which is that of the changes of each user. A consumer goes on at the first row that it has not read: the rows are
 // of one transaction, which counts as open in what the consumer has seen.
 func (m *move) renumber(ctx context.Context, tx pgx.Tx, server int64) error {
 	var last int64
@@ -53,7 +53,7 @@ FROM bounds b`
     SELECT o.*, row_number() OVER (ORDER BY (
         SELECT count(*) FROM consumer c
         WHERE pg_visible_in_snapshot(o.transaction_id, c.seen) OR o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)
-    ) DESC, o.transaction_id, o.sequence) AS place
+    ) DESC, o.sequence) AS place
     FROM old o
 ), stored AS (
     INSERT INTO SCHEMA.outbox (sequence, id, transaction_id, at, kind, user_id, event_id, event_type, version, old_timezone, new_timezone)

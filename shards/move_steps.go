@@ -51,9 +51,13 @@ func (m *move) prepare(ctx context.Context) error {
 		return err
 	}
 	return pgx.BeginFunc(ctx, m.to, func(tx pgx.Tx) error {
-		schema := strings.ReplaceAll(almanac.Schema(), `:"schema"`, quoted(m.Schema))
-		if _, err := tx.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
+		// As the owner of the source, who owns what is made.
+		create := "CREATE SCHEMA IF NOT EXISTS " + quoted(m.Schema)
+		schema := strings.Replace(strings.ReplaceAll(almanac.Schema(), `:"schema"`, quoted(m.Schema)), create+";", "", 1)
+		for _, sql := range []string{"CREATE SCHEMA " + quoted(m.Schema) + " AUTHORIZATION " + quoted(m.owner), "SET LOCAL ROLE " + quoted(m.owner), schema} {
+			if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
 		}
 		names, err := tables(ctx, tx.Conn(), m.Schema)
 		if err != nil {
@@ -84,8 +88,16 @@ $$`)
 
 // triggers returns the statements that make the triggers of the source which the schema file does not make, such as those of the outbox.
 func (m *move) triggers(ctx context.Context) ([]string, error) {
-	rows, err := m.from.Query(ctx, `SELECT pg_catalog.pg_get_triggerdef(t.oid) FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
-		WHERE NOT t.tgisinternal AND c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) ORDER BY t.oid`, m.Schema)
+	tx, err := m.from.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()               // it only reads
+	if _, err := tx.Exec(ctx, catalogFirst); err != nil { // so that names have their schema
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND c.relnamespace = to_regnamespace(quote_ident($1)) ORDER BY t.oid`, m.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +114,7 @@ type grant struct {
 	statement string
 }
 
-// grants returns the rights of other roles than the owner.
+// grants returns the rights of other roles than the owner, and notes the owner.
 func (m *move) grants(ctx context.Context) ([]grant, error) {
 	const of = `WITH schema AS (SELECT n.oid, n.nspname, n.nspacl, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.oid = pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)))
 		SELECT coalesce(r.rolname, ''), pg_catalog.format('GRANT %s ON %s TO %s', p.privilege_type, p.what, CASE WHEN p.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(r.rolname) END)
@@ -131,6 +143,9 @@ func (m *move) grants(ctx context.Context) ([]grant, error) {
 	if _, err := tx.Exec(ctx, catalogFirst); err != nil {
 		return nil, err
 	}
+	if err := tx.QueryRow(ctx, `SELECT r.rolname FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.oid = to_regnamespace(quote_ident($1))`, m.Schema).Scan(&m.owner); err != nil {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, of, m.Schema)
 	if err != nil {
 		return nil, err
@@ -143,12 +158,24 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.subscribe(ctx); err != nil {
 		return err
 	}
-	return m.await(ctx, func() (bool, error) { return m.copied(ctx) })
+	if err := m.await(ctx, func() (bool, error) { return m.copied(ctx) }); err != nil {
+		return err
+	}
+	names, err := tables(ctx, m.to, m.Schema)
+	if err != nil {
+		return err
+	}
+	_, err = m.to.Exec(ctx, "ANALYZE "+strings.Join(names, ", ")) // or the first statements would have no statistics
+	return err
 }
 
 // subscribe makes the publication, the slot and the subscription, as far as they do not exist.
 func (m *move) subscribe(ctx context.Context) error {
-	publication := "CREATE PUBLICATION " + quoted(m.name) + " FOR TABLES IN SCHEMA " + quoted(m.Schema)
+	names, err := tables(ctx, m.to, m.Schema) // and not those that a host has added
+	if err != nil {
+		return err
+	}
+	publication := "CREATE PUBLICATION " + quoted(m.name) + " FOR TABLE " + strings.Join(names, ", ")
 	if err := m.unless(ctx, m.from, `SELECT EXISTS (SELECT FROM pg_catalog.pg_publication p WHERE p.pubname OPERATOR(pg_catalog.=) $1::text::name)`, publication); err != nil {
 		return err
 	}
@@ -188,18 +215,43 @@ func (m *move) copied(ctx context.Context) (bool, error) {
 
 // behind returns how many bytes of the log up to a position the target has not confirmed. "" is the present position.
 func (m *move) behind(ctx context.Context, position string) (bytes int64, err error) {
-	const lag = `SELECT coalesce((SELECT pg_catalog.pg_wal_lsn_diff(coalesce(nullif($2, '')::pg_lsn, pg_catalog.pg_current_wal_lsn()), s.confirmed_flush_lsn)::bigint
-		FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name), $3)`
-	return bytes, m.from.QueryRow(ctx, lag, m.name, position, int64(nearly)).Scan(&bytes)
+	const lag = `SELECT pg_catalog.pg_wal_lsn_diff(coalesce(nullif($2, '')::pg_lsn, pg_catalog.pg_current_wal_flush_lsn()), s.confirmed_flush_lsn)::bigint,
+			s.wal_status OPERATOR(pg_catalog.=) 'lost'
+		FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name`
+	var lost bool
+	err = m.from.QueryRow(ctx, lag, m.name, position).Scan(&bytes, &lost)
+	if errors.Is(err, pgx.ErrNoRows) || lost {
+		err = errors.New("the source has lost the replication slot of the move: abandon it, and begin again")
+	}
+	return bytes, err
 }
 
-// await waits until something is so. It asks twenty times a second.
+// failing is from how many errors of the subscription on a step fails: one may be of a moment.
+const failing = 3
+
+// failures returns how often the subscription has failed.
+func (m *move) failures(ctx context.Context) (n int64, err error) {
+	const count = `SELECT coalesce(pg_catalog.sum(s.apply_error_count OPERATOR(pg_catalog.+) s.sync_error_count), 0)::bigint FROM pg_catalog.pg_stat_subscription_stats s
+		WHERE s.subname OPERATOR(pg_catalog.=) $1::text::name`
+	return n, m.to.QueryRow(ctx, count, m.name).Scan(&n)
+}
+
+// await waits until something is so, unless the subscription fails. It asks twenty times a second.
 func (m *move) await(ctx context.Context, so func() (bool, error)) error {
+	before, err := m.failures(ctx)
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if is, err := so(); is || err != nil {
 			return err
+		}
+		if now, err := m.failures(ctx); err != nil {
+			return err
+		} else if now-before >= failing {
+			return errors.New("the subscription of the target fails: its server log says why")
 		}
 		select {
 		case <-ctx.Done():
@@ -222,7 +274,8 @@ func (m *move) close(ctx context.Context) error {
 		err := pgx.BeginFunc(ctx, m.from, func(tx pgx.Tx) error {
 			for _, sql := range []string{
 				catalogFirst,
-				fmt.Sprintf("SET LOCAL lock_timeout = %d", m.Wait.Milliseconds()),
+				"SET LOCAL synchronous_commit = on", // or a crash could undo it when the target is awake
+				fmt.Sprintf("SET LOCAL statement_timeout = %d", m.Wait.Milliseconds()),
 				"LOCK TABLE " + strings.Join(names, ", ") + " IN EXCLUSIVE MODE",
 				"ALTER SCHEMA " + quoted(m.Schema) + " RENAME TO " + quoted(m.closed),
 			} {
@@ -251,7 +304,7 @@ func (m *move) close(ctx context.Context) error {
 // wake waits until the target has everything, and lets it take writes.
 func (m *move) wake(ctx context.Context) error {
 	var end string
-	if err := m.from.QueryRow(ctx, `SELECT pg_catalog.pg_current_wal_lsn()::text`).Scan(&end); err != nil {
+	if err := m.from.QueryRow(ctx, `SELECT pg_catalog.pg_current_wal_flush_lsn()::text`).Scan(&end); err != nil {
 		return err
 	}
 	err := m.await(ctx, func() (bool, error) {
@@ -271,7 +324,10 @@ func (m *move) wake(ctx context.Context) error {
 		return err
 	}
 	return pgx.BeginFunc(ctx, m.to, func(tx pgx.Tx) error {
-		for _, sql := range append([]string{catalogFirst, "DROP FUNCTION " + quoted(m.Schema, "asleep") + " CASCADE"}, numbers...) {
+		statements := append([]string{catalogFirst, "DROP FUNCTION " + quoted(m.Schema, "asleep") + " CASCADE"}, numbers...)
+		// Nobody could renew a lease meanwhile, and programs have to learn the address first.
+		statements = append(statements, "UPDATE "+quoted(m.Schema, "leases")+" SET expires_at = greatest(expires_at, clock_timestamp() + interval '30 seconds')")
+		for _, sql := range statements {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return fmt.Errorf("%s: %w", sql, err)
 			}
@@ -282,7 +338,16 @@ func (m *move) wake(ctx context.Context) error {
 
 // sequences returns the statements that set the sequences of the target.
 func (m *move) sequences(ctx context.Context) ([]string, error) {
-	rows, err := m.from.Query(ctx, `SELECT s.sequencename::text, coalesce(s.last_value, 0) FROM pg_catalog.pg_sequences s WHERE s.schemaname OPERATOR(pg_catalog.=) $1::text::name`, m.closed)
+	there, err := m.to.Query(ctx, `SELECT s.sequencename::text FROM pg_catalog.pg_sequences s WHERE s.schemaname OPERATOR(pg_catalog.=) $1::text::name`, m.Schema)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(there, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	rows, err := m.from.Query(ctx, `SELECT s.sequencename::text, coalesce(s.last_value, 0) FROM pg_catalog.pg_sequences s
+		WHERE s.schemaname OPERATOR(pg_catalog.=) $1::text::name AND s.sequencename OPERATOR(pg_catalog.=) ANY ($2::text[]::name[])`, m.closed, names)
 	if err != nil {
 		return nil, err
 	}
@@ -292,49 +357,4 @@ func (m *move) sequences(ctx context.Context) ([]string, error) {
 		err := row.Scan(&name, &last)
 		return fmt.Sprintf("SELECT pg_catalog.setval(%s, %d)", literal(quoted(m.Schema, name)), last+1), err
 	})
-}
-
-// publish tells the programs, and ends the replication.
-func (m *move) publish(ctx context.Context) error {
-	if err := m.Publish(ctx); err != nil {
-		return err
-	}
-	if !m.since.IsZero() {
-		m.result.Closed = time.Since(m.since)
-	}
-	if _, err := m.to.Exec(ctx, "DROP SUBSCRIPTION IF EXISTS "+quoted(m.name)); err != nil { // and the slot of the source
-		return err
-	}
-	_, err := m.from.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoted(m.name))
-	return err
-}
-
-// Abandon ends a move whose source is not closed, and removes what it has made: the subscription, the slot, the publication, and the schema of
-// the target. It can be repeated. The options are those of [Move]; only Schema is used.
-func Abandon(ctx context.Context, from, to *pgx.Conn, o MoveOptions) error {
-	o.DryRun = true
-	m, err := newMove(from, to, o)
-	if err != nil {
-		return err
-	}
-	fail := func(err error) error { return fmt.Errorf("shards: abandon the move of %s: %w", o.Schema, err) }
-	if step, err := m.next(ctx); step == Wake || step == Publish || step == Done {
-		return fail(errors.Join(fmt.Errorf("the source is closed: repeat Move, which only goes on"), err))
-	}
-	if _, err := to.Exec(ctx, "DROP SUBSCRIPTION IF EXISTS "+quoted(m.name)); err != nil {
-		return fail(err)
-	}
-	const slots = `SELECT pg_catalog.pg_drop_replication_slot(s.slot_name) FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) $1::text::name`
-	if _, err := from.Exec(ctx, slots, m.name); err != nil {
-		return fail(err)
-	}
-	if _, err := from.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoted(m.name)); err != nil {
-		return fail(err)
-	}
-	var asleep bool
-	if err := to.QueryRow(ctx, `SELECT pg_catalog.to_regproc(pg_catalog.quote_ident($1) || '.asleep') IS NOT NULL`, o.Schema).Scan(&asleep); err != nil || !asleep {
-		return err
-	}
-	_, err = to.Exec(ctx, "DROP SCHEMA "+quoted(o.Schema)+" CASCADE")
-	return err
 }

@@ -161,9 +161,14 @@ func TestASchemaMovesWhileProgramsUseIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, created.Created, "%v", created.Refused)
 	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var running sync.WaitGroup
-	running.Go(func() { require.NoError(t, m.planner.Run(ctx)) })
+	defer running.Wait()
+	defer stop()
+	running.Go(func() {
+		if err := m.planner.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.sent) > 200 }, 20*time.Second, 10*time.Millisecond)
 
 	from, to := m.conns()
@@ -366,14 +371,16 @@ func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
 	t.Parallel()
 	m := inUse(t)
 	m.user()
-	for _, sql := range []string{"CREATE ROLE reader", "GRANT USAGE ON SCHEMA " + moving + " TO reader", "GRANT SELECT ON " + moving + ".series TO reader", "GRANT UPDATE (first_name) ON " + moving + ".users TO reader"} {
+	for _, sql := range []string{
+		"CREATE ROLE owner", "ALTER SCHEMA " + moving + " OWNER TO owner", "CREATE ROLE reader", "GRANT USAGE ON SCHEMA " + moving + " TO reader", "GRANT SELECT ON " + moving + ".series TO reader", "GRANT UPDATE (first_name) ON " + moving + ".users TO reader",
+	} {
 		_, err := m.from.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	from, to := m.conns()
 	_, err := shards.Move(t.Context(), from, to, shards.MoveOptions{Schema: moving, DryRun: true})
-	require.ErrorContains(t, err, "the target lacks the roles reader")
-	_, err = m.to.Exec(t.Context(), "CREATE ROLE reader")
+	require.ErrorContains(t, err, "the target lacks the roles owner, reader")
+	_, err = m.to.Exec(t.Context(), "CREATE ROLE owner; CREATE ROLE reader")
 	require.NoError(t, err)
 	result, err := shards.Move(t.Context(), from, to, shards.MoveOptions{Schema: moving, DryRun: true})
 	require.NoError(t, err)
@@ -398,6 +405,7 @@ func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
 	_, err = shards.Move(t.Context(), from, to, m.options())
 	require.NoError(t, err)
 	for _, query := range []string{
+		"SELECT tableowner = 'owner' FROM pg_tables WHERE schemaname = '" + moving + "' AND tablename = 'series'",
 		"SELECT has_table_privilege('reader', '" + moving + ".series', 'SELECT') AND NOT has_table_privilege('reader', '" + moving + ".series', 'UPDATE')",
 		"SELECT has_column_privilege('reader', '" + moving + ".users', 'first_name', 'UPDATE') AND has_schema_privilege('reader', '" + moving + "', 'USAGE')",
 	} {
@@ -406,7 +414,38 @@ func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
 		require.True(t, so, query)
 	}
 	err = shards.Abandon(t.Context(), from, to, shards.MoveOptions{Schema: moving})
-	require.ErrorContains(t, err, "the source is closed")
+	require.ErrorContains(t, err, "the target takes writes")
+}
+
+// A source that is closed gets its name back when the move is abandoned before the target takes writes.
+func TestAClosedSourceIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	ctx, kill := context.WithCancel(t.Context())
+	o := m.options()
+	o.Progress = func(p shards.MoveProgress) {
+		if p.Step == shards.Wake {
+			kill()
+		}
+	}
+	from, to := m.conns()
+	_, err := shards.Move(ctx, from, to, o)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = m.planner.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
+	require.ErrorContains(t, err, "does not exist")
+	from, to = m.conns()
+	other, _ := m.conns()
+	_, err = other.Exec(t.Context(), "CREATE SCHEMA "+moving)
+	require.NoError(t, err)
+	_, err = shards.Move(t.Context(), from, to, m.options())
+	require.ErrorContains(t, err, "and not "+moving+"_moved, which has the rows")
+	_, err = other.Exec(t.Context(), "DROP SCHEMA "+moving)
+	require.NoError(t, err)
+	require.NoError(t, shards.Abandon(t.Context(), from, to, shards.MoveOptions{Schema: moving}))
+	m.user()
+	_, err = shards.Move(t.Context(), from, to, m.options())
+	require.NoError(t, err)
+	m.user()
 }
 
 // Wrong options are named, each.
