@@ -21,24 +21,6 @@ func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChang
 	return results[0], errs[0]
 }
 
-func (s *scheduler) UpdateUsers(ctx context.Context, ids []uuid.UUID, changes []ProfileChange) ([]UpdateUserResult, []error) {
-	if len(ids) != len(changes) {
-		err := &ValidationError{[]FieldError{{Field: "changes", Problem: "has not one change for each id"}}}
-		return make([]UpdateUserResult, len(ids)), slices.Repeat([]error{err}, len(ids))
-	}
-	abreast := !slices.ContainsFunc(changes, func(c ProfileChange) bool { return c.ExternalID != nil }) // one user may take that of another
-	return s.editEach(ctx, ids, abreast, func(i int, r Roster) (User, ProfileChange, error) {
-		c := changes[i].by(ctx)
-		if needed := c.needed(r.User); !needed.isEmpty() {
-			u, err := r.User.edit(needed, r.Now, s.profileRules(ctx))
-			return u, c, err
-		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
-			return r.User, c, err
-		}
-		return r.User, c, errNothingToDo
-	})
-}
-
 func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
 	return s.edit(ctx, id, ProfileChange{}, func(r Roster) (User, error) { return r.User, nil })
 }

@@ -246,3 +246,21 @@ func (c ProfileChange) differing(was, is User) ProfileChange {
 	}
 	return c
 }
+
+func (s *scheduler) UpdateUsers(ctx context.Context, ids []uuid.UUID, changes []ProfileChange) ([]UpdateUserResult, []error) {
+	if len(ids) != len(changes) {
+		err := &ValidationError{[]FieldError{{Field: "changes", Problem: "has not one change for each id"}}}
+		return make([]UpdateUserResult, len(ids)), slices.Repeat([]error{err}, len(ids))
+	}
+	abreast := !slices.ContainsFunc(changes, func(c ProfileChange) bool { return c.ExternalID != nil }) // one user may take that of another
+	return s.editEach(ctx, ids, abreast, func(i int, r Roster) (User, ProfileChange, error) {
+		c := changes[i].by(ctx)
+		if needed := c.needed(r.User); !needed.isEmpty() {
+			u, err := r.User.edit(needed, r.Now, s.profileRules(ctx))
+			return u, c, err
+		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
+			return r.User, c, err
+		}
+		return r.User, c, errNothingToDo
+	})
+}

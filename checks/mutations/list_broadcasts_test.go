@@ -17,7 +17,7 @@ var broadcasts = []mutation{
 		test: "postgres TestAResumeTriesTheEventsOfLockedUsersAgain",
 	},
 	{
-		promise: "Pending events become CANCELLED, with the reason, before `Run` stores anything", in: broadcasting,
+		promise: "`Run` cancels the pending events, with the reason, before it works on other broadcasts", in: broadcasting,
 		file: "postgres/queries/take_broadcast.sql",
 		old:  "ORDER BY o.state <> 'stopped', ", new: "ORDER BY ",
 		test: "postgres TestPostgresRepository/^Broadcasts$/^a_stop_comes_before_everything_else$",
@@ -47,7 +47,7 @@ var broadcasts = []mutation{
 		test: "postgres TestPostgresRepository/^Broadcasts$/^a_resume_tries_users_again$",
 	},
 	{
-		promise: "Other events of the lane count nowhere, and a stop\npauses them, but does not cancel them", in: broadcasting,
+		promise: "They are not counted, and a stop pauses them without cancelling them", in: broadcasting,
 		file: "postgres/queries/lock_pending_of_broadcast.sql",
 		old:  " AND s.occurrence_key = @name::text", new: " AND @name::text IS NOT NULL",
 		test: "postgres TestPostgresRepository/^Broadcasts$/^another_event_of_its_lane",
