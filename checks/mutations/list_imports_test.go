@@ -60,7 +60,7 @@ var imports = []mutation{
 	},
 	{
 		promise: "so it goes through `UpdateUsers`", in: "docs/adr/0079-bulk.md",
-		file: "plan_edit.go",
+		file: "scheduler_put_users.go",
 		old:  "c := changes[i].by(ctx)", new: "c := changes[0].by(ctx)",
 		test: "./ops TestUpdateUsersDoesWhatSingleCallsDo",
 	},
