@@ -72,7 +72,7 @@ type Profile struct {
 	// comment. It may have characters beyond ASCII (RFC 6532). It is stored as given,
 	// and need not be unique. The default is "", no address.
 	Email string
-	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of printable
+	// ExternalID is the host's own id of the user, a text, such as the digits of a number: 1 to 200 bytes of printable
 	// characters, without a space at an end. It is compared byte by byte. No two users have the
 	// same external id; the error for the second is an [*ExternalIDTakenError].
 	// [UserRepository].UserByExternalID finds the user. The default is "", no external id.

@@ -233,20 +233,29 @@ type PreviewResult struct {
 	LeftOut int           // users in zones that are left out
 	First   time.Time     // the first and the last instant; zero without users. A spread of the type comes on top
 	Last    time.Time
+	Stored  State // the state of the broadcast, if it is stored with this content already: then Start stores nothing. "" otherwise
 }
 
 // Preview returns what Start would do now. It stores nothing and locks nothing, and reads all users. If the audience is a list, it is
-// the list of the stored broadcast with the name. The errors are those of Start, without [*ConflictError].
+// the list of the stored broadcast with the name. The errors are those of Start.
 func (s *Sender) Preview(ctx context.Context, b Broadcast) (PreviewResult, error) {
 	if err := s.check(ctx, b); err != nil {
 		return PreviewResult{}, err
 	}
 	b = b.normal()
+	stored, err := s.store.Broadcast(ctx, b.Name)
+	if err == nil {
+		if differ := b.differences(stored.Broadcast); len(differ) > 0 {
+			return PreviewResult{}, &ConflictError{b.Name, differ}
+		}
+	} else if !errors.Is(err, almanac.ErrNotFound) {
+		return PreviewResult{}, err
+	}
 	users, now, err := s.store.CountBroadcast(ctx, b)
 	if err != nil {
 		return PreviewResult{}, err
 	}
-	done := PreviewResult{At: now}
+	done := PreviewResult{At: now, Stored: stored.State}
 	names := make([]string, 0, len(users))
 	for name := range users {
 		names = append(names, name)

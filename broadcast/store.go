@@ -155,7 +155,8 @@ func (p Progress) Total() ZoneProgress {
 	return all
 }
 
-// Due returns how many of the stored events are due or have been.
+// Due returns about how many of the stored events are due or have been: those that were stored for zones that are due. Users who have moved to another
+// zone since then count for the one that they have left.
 func (p Progress) Due() (n int) {
 	for _, z := range p.Zones {
 		if !z.Skipped && !z.Due.After(p.At) {

@@ -167,6 +167,11 @@ var broadcastCases = map[string]func(*broadcastKit){
 			b := k.news(name, 48*time.Hour)
 			b.Audience = a
 			started := must(k.Start(k.Context(), b))(k.kit)
+			k.same("previewed again", must(k.Preview(k.Context(), b))(k.kit).Stored, started.State)
+			other := b
+			other.Payload = json.RawMessage(`{"other":1}`)
+			_, err := k.Preview(k.Context(), other)
+			k.is(err, almanac.ErrExists)
 			if a.Listed {
 				k.same("state", started.State, broadcast.Collecting)
 				added := must(k.AddUsers(k.Context(), name, []uuid.UUID{listed.ID, uuid.Max}, []string{"m-1", "m-2"}))(k.kit)

@@ -220,9 +220,12 @@ func (c *startBroadcast) preview(ctx context.Context, env *environment, sender *
 	if err != nil {
 		return err
 	}
-	report := broadcastPreview{Users: p.Users, Late: p.Late, LeftOut: p.LeftOut, First: unlessZero(p.First), Last: unlessZero(p.Last)}
+	report := broadcastPreview{Users: p.Users, Late: p.Late, LeftOut: p.LeftOut, First: unlessZero(p.First), Last: unlessZero(p.Last), Stored: p.Stored}
 	report.Zones = mapped(p.Zones, func(z broadcast.ZonePreview) broadcastZone { return broadcastZoneOf(z.Zone, z.Users) })
 	return env.report(c.JSON, report, func() error {
+		if p.Stored != "" {
+			return writeText(env, fmt.Sprintf("%s is %s, and is stored already: a start would change nothing\n", b.Name, p.Stored))
+		}
 		text := "would send to " + counted(p.Users, "user")
 		if report.First != nil {
 			text += fmt.Sprintf(", first at %s, last at %s", instantText(p.First), instantText(p.Last))
@@ -247,6 +250,7 @@ type broadcastPreview struct {
 	First   *time.Time      `json:"first,omitempty"`
 	Last    *time.Time      `json:"last,omitempty"`
 	Zones   []broadcastZone `json:"zones"`
+	Stored  broadcast.State `json:"stored,omitempty"`
 }
 
 // useSender opens a sender for do. A command without handlers of a host plans nothing itself, so any type will do.

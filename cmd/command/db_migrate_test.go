@@ -177,3 +177,17 @@ func TestMigratingFails(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, `0001_schema: ERROR: relation "users" already exists`)
 }
+
+// A URL of a program may have settings of its pool. Each command takes it.
+func TestCommandsTakeTheSettingsOfPools(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	url += map[bool]string{true: "&", false: "?"}[strings.Contains(url, "?")] + "pool_max_conns=3"
+	for _, args := range [][]string{
+		{"migrate", "version"}, {"migrate", "up"}, {"stats"}, {"doctor"}, {"lanes"}, {"lane", "NEWS", "--rate", "3"}, {"pause", "NEWS", "--reason", "test", "--force"}, {"resume", "NEWS"},
+		{"zones", "reconcile", "--dry-run"}, {"events", "list"},
+	} {
+		r := runAs(t.Context(), Host{}, append(args, "--database-url", url)...)
+		require.NotContains(t, r.errs, "pool_max_conns", "%v", args)
+	}
+}

@@ -32,7 +32,7 @@ func (s *server) validate(env *environment) error {
 	if s.DatabaseURL == "" {
 		return errors.New("--database-url or DATABASE_URL is required")
 	}
-	_, err := pgx.ParseConfig(s.DatabaseURL)
+	_, err := pgxpool.ParseConfig(s.DatabaseURL)
 	return about("--database-url", err)
 }
 
@@ -181,12 +181,12 @@ func (e *environment) connect(ctx context.Context, url string) (*pgx.Conn, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	config, err := pgx.ParseConfig(url)
+	config, err := pgxpool.ParseConfig(url) // which also knows the settings of pools, such as pool_max_conns
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["application_name"] = e.host.Name
-	return pgx.ConnectConfig(ctx, config)
+	config.ConnConfig.RuntimeParams["application_name"] = e.host.Name
+	return pgx.ConnectConfig(ctx, config.ConnConfig)
 }
 
 // take opens the host's pool for one of its connections, which outlives the pool.

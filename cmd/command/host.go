@@ -43,7 +43,8 @@ type Host struct {
 	// notified of each change. WithWindow decides when events run-now makes events due, and
 	// WithOptionalProfile which users are accepted: give both as to the programs that deliver. Other
 	// options about deliveries have no effect, because the command delivers nothing. Nil means the
-	// defaults, without a log. Of these options, a dry run of users import only heeds WithOptionalProfile.
+	// defaults, without a log. Of these options, a dry run of users import heeds WithOptionalProfile
+	// and WithZoneGuess.
 	Options []almanac.Option
 
 	// Open opens the pool of connections to the database. A command that needs the database calls it once,
