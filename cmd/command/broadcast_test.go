@@ -71,8 +71,8 @@ func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.errs)
 
 	other := broadcasts("start", "sale", "--type", "NEWS", "--at", "2094-03-15T10:00", "--passed", "skip", "--yes")
-	require.Equal(t, exitFailed, another.code)
-	require.Contains(t, another.errs, `"sale" exists, with another payload, at`+"\n", "%s", other.errs)
+	require.Equal(t, exitFailed, other.code)
+	require.Contains(t, other.errs, `"sale" exists, with another payload, at`+"\n", "%s", other.errs)
 	missing := broadcasts("show", "other")
 	require.Equal(t, result{exitFailed, "", "acme: there is no broadcast \"other\"\n"}, missing)
 	require.Contains(t, broadcasts("stop", "other").errs, "there is no broadcast")
