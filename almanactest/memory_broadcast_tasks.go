@@ -36,6 +36,9 @@ func (r *Repository) TakeBroadcast(ctx context.Context, token uuid.UUID, term ti
 			t, found = r.nextTask(&one, now)
 			if found {
 				one.lease, one.until, one.look = token, now.Add(term), now // so that broadcasts take turns
+				if one.State == broadcast.Stopped {
+					one.look = now.Add(10 * time.Second) // CancelBroadcast sets it back: one that fails keeps no other waiting
+				}
 				t.Token = token
 			}
 			set(&r.undo, r.broadcasts, name, one)
@@ -273,7 +276,7 @@ func (r *Repository) CancelBroadcast(ctx context.Context, t broadcast.Task, term
 		if err != nil {
 			return err
 		}
-		one.until = now.Add(term)
+		one.until, one.look = now.Add(term), now
 		set(&r.undo, r.broadcasts, t.Name, one)
 		pending := r.matching(func(e almanac.Event) bool {
 			return e.Status == almanac.Pending && one.owns(e)

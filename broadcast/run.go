@@ -35,6 +35,7 @@ const (
 // [almanac.Runner].Run or without: each broadcast is the work of one program at a time, and of another one within 30 seconds when that program has died.
 // A page is one transaction of up to 1,000 users, who are locked meanwhile. Users who are locked by another
 // transaction are tried again when the others are stored, seven times in 21 minutes, and after a resume. Stopped broadcasts come before all others.
+// One whose events cannot be cancelled is tried again after ten seconds, and the others are stored meanwhile.
 //
 // Broadcasts of types that have no handler in this program are left to others, except that it cancels and requeues their events. Run tries again after errors, and logs them.
 // It returns an [*almanac.ValidationError] if an option is invalid, and otherwise nil when ctx ends.
@@ -65,7 +66,7 @@ func (s *Sender) Run(ctx context.Context, o RunOptions) error {
 }
 
 // RunOnce does what Run would do now, and returns when nothing is left to do at present, for hosts that run on a schedule. It returns the
-// first error. If this program cannot plan the events of a broadcast, it does the others before it returns that.
+// first error. If this program cannot plan the events of a broadcast, or cancel those of a stopped one, it does the others before it returns that.
 func (s *Sender) RunOnce(ctx context.Context, o RunOptions) error {
 	w, err := s.worker(o)
 	if err != nil {
@@ -125,8 +126,8 @@ type worker struct {
 	without []string // the types, and lanes of broadcasts, whose events this program cannot plan
 }
 
-// step does the next page of a broadcast. It reports false if there is nothing to do, or after an error. If this program cannot plan the events of
-// the broadcast, it reports true with the error, and leaves the broadcast to other programs from then on.
+// step does the next page of a broadcast. It reports false if there is nothing to do, or after an error. It reports true with the error if this
+// program cannot plan the events of the broadcast, which it leaves to other programs from then on, or cannot cancel those of a stopped one.
 func (w *worker) step(ctx context.Context) (worked bool, err error) {
 	w.name = ""
 	t, found, err := w.store.TakeBroadcast(ctx, w.token, term, w.without)
@@ -159,5 +160,5 @@ func (w *worker) step(ctx context.Context) (worked bool, err error) {
 		w.without = append(w.without, t.Lane()) // another program may have another handler
 		return true, err
 	}
-	return err == nil, err
+	return err == nil || t.State == Stopped, err
 }

@@ -234,7 +234,8 @@ type Store interface {
 	CountBroadcast(ctx context.Context, b Broadcast) (users map[string]int, now time.Time, err error)
 
 	// TakeBroadcast leases a broadcast for a term and returns what to do next, or false if there is nothing to do now. Stopped broadcasts come
-	// first, then those that were looked at least recently. It leaves out broadcasts that another program has leased. Without has types, and
+	// first, then those that were looked at least recently. A stopped one is taken again at once after a CancelBroadcast, and otherwise after ten
+	// seconds. It leaves out broadcasts that another program has leased. Without has types, and
 	// lanes of broadcasts, whose events the program cannot plan: it gets no zones to read of those, and loses its leases of them. The zones of a
 	// broadcast come in this order: those that were read less often, then those that are due earlier. When all zones were read and nothing
 	// is to be requeued, TakeBroadcast makes the broadcast [Stored]. When all its events have ended, it counts them, sets EndedAt, and

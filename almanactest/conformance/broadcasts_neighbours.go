@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -90,11 +91,35 @@ var broadcastNeighbourCases = map[string]func(*broadcastKit){
 			task, found, err := k.store.TakeBroadcast(k.Context(), token, time.Minute, without)
 			k.ok(err)
 			k.same("task", []any{found, task.Name}, []any{true, "b"})
+			cancelled := must(k.store.CancelBroadcast(k.Context(), task, time.Minute, 1))(k.kit)
+			k.same("cancelled", len(cancelled), 1)
 		}
 		must(k.Resume(k.Context(), "b"))(k.kit)
 		must(k.Stop(k.Context(), "b", ""))(k.kit)
 		k.same("no reason", must(k.Get(k.Context(), "b"))(k.kit).StopReason(), "broadcast stopped")
 	},
+	"a stop that fails keeps no other broadcast waiting": func(k *broadcastKit) {
+		k.citizens(2, "UTC")
+		k.send(k.news("b", 48*time.Hour))
+		must(k.Start(k.Context(), k.news("a", 48*time.Hour)))(k.kit)
+		must(k.Stop(k.Context(), "b", ""))(k.kit)
+		failed := errors.New("the database refuses")
+		other := must(broadcast.New(k.scheduler(almanac.OneOff{Type: "NEWS"}), refusing{k.store, failed}))(k.kit)
+		ctx, cancel := context.WithTimeout(k.Context(), 20*time.Second)
+		defer cancel()
+		k.is(other.RunOnce(ctx, broadcast.RunOptions{}), failed)
+		k.same("stored", must(k.Progress(k.Context(), "a"))(k.kit).Total().Stored, 2)
+	},
+}
+
+// refusing is a store that cancels nothing.
+type refusing struct {
+	broadcast.Store
+	err error
+}
+
+func (s refusing) CancelBroadcast(context.Context, broadcast.Task, time.Duration, int) ([]almanac.Event, error) {
+	return nil, s.err
 }
 
 // broadcastListCases have programs without the handler, lists, and wrong arguments.

@@ -1,4 +1,4 @@
--- Add ended events to the counts of a broadcast, and end its lease. Parallel arrays of zones:
+-- Add ended events to the counts of a broadcast, of which there may be more to count now, and end its lease. Parallel arrays of zones:
 --   @name text · @zones text[] · @delivered, @failed, @cancelled bigint[] · @last uuid (the last event that is counted now; NULL: none is)
 WITH at AS MATERIALIZED (
     SELECT b.counted IS NOT NULL AS goes_on FROM :"schema".broadcasts b WHERE b.name = @name::text
@@ -14,5 +14,5 @@ WITH at AS MATERIALIZED (
     WHERE z.broadcast = @name::text AND o.broadcast = @name::text AND o.zone = z.zone
 )
 UPDATE :"schema".broadcasts b
-SET counted = coalesce(@last::uuid, b.counted), lease = NULL, lease_until = NULL
+SET counted = coalesce(@last::uuid, b.counted), look_at = clock_timestamp(), lease = NULL, lease_until = NULL
 WHERE b.name = @name::text

@@ -3,7 +3,9 @@
 -- Returns its name, and whether cancelled events are to be requeued now, or nothing. Waits for no lock: a broadcast that another transaction has
 -- locked is passed over.
 UPDATE :"schema".broadcasts b
-SET lease = @token::uuid, lease_until = clock_timestamp() + @term::interval, look_at = clock_timestamp() -- so that broadcasts take turns
+SET lease = @token::uuid, lease_until = clock_timestamp() + @term::interval,
+    look_at = clock_timestamp() -- so that broadcasts take turns
+        + CASE WHEN b.state = 'stopped' THEN interval '10 seconds' ELSE interval '0' END -- each page that is done sets it back: one that fails keeps no other waiting
 WHERE b.name = (
     SELECT o.name
     FROM :"schema".broadcasts o
