@@ -1415,10 +1415,11 @@ EXECUTE FUNCTION :"schema".refuse_change();
 -- See docs/adr/0039-privileges.md.
 
 -- Stores the versions of users in their open series. So a settlement sees whether the user has changed without locking the user. The
--- settings make the planner look up the series user by user: the plan is kept for the session, and an edit of one user or of a
--- thousand may be the first.
+-- settings make the planner look up the rows user by user. Plans are made anew each time: one that was made while a table was
+-- empty may read the whole index, also later when there are many rows. Only statements with a parameter have such plans, hence TG_OP.
 CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = :"schema", pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET search_path = :"schema", pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     -- Another trigger of the users could have a table of its own called changed.
     IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' OR TG_NAME <> 'users_followed' THEN
@@ -1427,11 +1428,11 @@ BEGIN
     UPDATE series s
     SET current_user_version = c.version
     FROM changed c
-    WHERE s.open_user_id = c.id AND s.current_user_version <> c.version;
+    WHERE s.open_user_id = c.id AND s.current_user_version <> c.version AND TG_OP = 'UPDATE';
     UPDATE broadcast_users b
     SET zone = c.timezone
     FROM changed c
-    WHERE b.user_id = c.id AND b.zone <> c.timezone;
+    WHERE b.user_id = c.id AND b.zone <> c.timezone AND TG_OP = 'UPDATE';
     RETURN NULL;
 END
 $$;

@@ -189,6 +189,9 @@ func (s *Sender) Delete(ctx context.Context, name string) error {
 		if more, err = s.store.DeleteBroadcast(ctx, name); err != nil {
 			return err
 		}
+		if more { // users whom another transaction has locked may be all that is left
+			s.wait(ctx, time.After(10*time.Millisecond), nil)
+		}
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ type Store interface {
 	RequeueBroadcast(ctx context.Context, t Task, term time.Duration, limit int, again func(events []almanac.Event, now time.Time) ([]almanac.Event, error)) ([]almanac.Event, error)
 
 	// DeleteBroadcast deletes a broadcast whose EndedAt is set, with its list of users. Its events stay until they are pruned. It deletes a
-	// part of a long list and returns true if more is left; the broadcast is [Ended] then. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.
+	// part of a long list, without users whom another transaction is moving, and returns true if more is left; the broadcast is [Ended] then. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.
 	DeleteBroadcast(ctx context.Context, name string) (more bool, err error)
 }
 

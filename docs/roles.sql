@@ -216,6 +216,8 @@ BEGIN
     GRANT DELETE ON lane_states TO almanac_operator;
     -- A broadcast is stopped with a pause of its lane, so only the operator stops one, and deletes one that has ended.
     GRANT DELETE ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_operator;
+    -- A deletion locks the users of a list, which wants the right to update a column.
+    GRANT UPDATE (zone) ON broadcast_users TO almanac_operator;
 
     -- The relay. What it reads holds ids, types and kinds. Triggers write the outbox. Functions of the owner delete, because the right
     -- to delete from a table is the right to lock it.

@@ -310,8 +310,8 @@ func (s *Store) DeleteBroadcast(ctx context.Context, name string) (more bool, er
 		if is.EndedAt.IsZero() {
 			return asIs(fmt.Errorf("%w: broadcast %q is %s, and has not ended", almanac.ErrInvalidStateTransition, name, is.State))
 		}
-		gone, err := tx.Exec(ctx, s.statements.DeleteBroadcastUsers, pgx.StrictNamedArgs{"name": name, "limit": page})
-		if more = gone.RowsAffected() == page; err != nil || more {
+		more, err = one(ctx, tx, s.statements.DeleteBroadcastUsers, pgx.StrictNamedArgs{"name": name, "limit": page}, pgx.RowTo[bool])
+		if err != nil || more {
 			return err
 		}
 		for _, statement := range []string{s.statements.RemoveLane, s.statements.Resume, s.statements.CloseBreaker} {

@@ -237,6 +237,67 @@ func TestAListIsReadAndNotItsZone(t *testing.T) {
 	require.Less(t, page.Hit+page.Read, 60, text)
 }
 
+// An edit of many users locks them in another order than a deletion, which therefore waits for none.
+func TestADeletionOfABroadcastWaitsForNoUser(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	_, sender := newBroadcaster(t, pool)
+	b := sale()
+	b.Audience.Listed = true
+	_, err := sender.Start(t.Context(), b)
+	require.NoError(t, err)
+	stops(t, sender)
+	runs(t, sender)
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.broadcast_users (user_id, broadcast, zone) SELECT gen_random_uuid(), 'sale', 'UTC' FROM generate_series(1, 3)")
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE almanac.broadcast_users SET zone = 'Asia/Tokyo' WHERE user_id = (SELECT max(user_id::text)::uuid FROM almanac.broadcast_users)")
+	require.NoError(t, err)
+	for _, left := range []int{1, 1} {
+		more, err := mustStore(t, pool).DeleteBroadcast(t.Context(), "sale")
+		require.NoError(t, err)
+		require.True(t, more)
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.broadcast_users").Scan(&n))
+		require.Equal(t, left, n)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	more, err := mustStore(t, pool).DeleteBroadcast(t.Context(), "sale")
+	require.NoError(t, err)
+	require.False(t, more)
+}
+
+// The plans of a session may have been made when no broadcast had a list.
+func TestAMoveOfAUserReadsNoListOfOthers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	_, sender := newBroadcaster(t, pool)
+	b := sale()
+	b.Audience.Listed = true
+	_, err := sender.Start(t.Context(), b)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.users (id, first_name, last_name, timezone) SELECT gen_random_uuid(), '', '', 'UTC' FROM generate_series(1, 3000)")
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.broadcast_users")
+	require.NoError(t, err)
+	conn := freshConn(t, pool)
+	move := func(zone string) {
+		_, err := conn.Exec(t.Context(), "UPDATE almanac.users SET version = version + 1, timezone = $1 WHERE id = (SELECT min(id::text)::uuid FROM almanac.users)", zone)
+		require.NoError(t, err)
+	}
+	move("Asia/Tokyo")
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.broadcast_users (user_id, broadcast, zone) SELECT id, 'sale', timezone FROM almanac.users")
+	require.NoError(t, err)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	move("America/Lima")
+	var read, followed int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0), n_tup_upd FROM pg_stat_xact_user_tables WHERE relid = 'almanac.broadcast_users'::regclass").Scan(&read, &followed))
+	require.Equal(t, []int{1, 1}, []int{read, followed})
+}
+
 // A long list is deleted in parts. In between, the broadcast cannot be resumed: it would reach a part of its list.
 func TestABroadcastThatIsBeingDeletedCannotBeResumed(t *testing.T) {
 	t.Parallel()
