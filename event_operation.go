@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -14,7 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/isolate"
 	"github.com/almanac-go/almanac/internal/jsonb"
+	"github.com/almanac-go/almanac/internal/slots"
 )
 
 // Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to 1,000 bytes. It
@@ -91,40 +92,65 @@ func (s *scheduler) requeuedFor(ctx context.Context, r Roster, e Event, was Orig
 	if was == OriginPlanned || was == OriginFollowUp {
 		e.Origin.FollowsUser = here
 	}
-	h, err := s.registry.Handler(e.Type)
-	if err != nil || here || !e.Origin.FollowsUser {
+	if here || !e.Origin.FollowsUser {
 		return e, nil
 	}
 	p := replanning{Roster: r, is: r.User, zones: zones}
+	h, err := s.registry.Handler(e.Type)
+	if err != nil { // another program has it
+		return p.movedWithout(e)
+	}
 	next, err := guarded(s.guard(ctx, r.User.ID), "replanning", e.Type, func() (Event, error) { return p.oneOff(h, e) })
 	next.Version, next.AvailableAt = e.Version, later(next.AvailableAt, r.Now)
 	return next, err
 }
 
-// followMoved replans requeued events whose users have moved to another zone since they were cancelled.
-func (s *scheduler) followMoved(ctx context.Context, events []Event) error {
-	from := make(map[uuid.UUID]Event)
-	for _, e := range events {
-		if e.Origin.FollowsUser {
-			from[e.UserID] = e
-		}
+// movedWithout returns a requeued event at its wall time in the user's zone, without its handler: its payload, and how far it is spread, stay.
+func (p replanning) movedWithout(e Event) (Event, error) {
+	next, err := p.oneOff(withPayload{OneOff{Type: e.Type}, e.Payload}, e)
+	if by := e.ReadyAt.Sub(e.Due); by > 0 {
+		next.ReadyAt = next.Due.Add(by)
 	}
-	if len(from) == 0 {
-		return nil
-	}
-	users, err := s.repository.Users(ctx, slices.Collect(maps.Keys(from)), nil)
+	next.Version, next.AvailableAt = e.Version, later(next.FirstAvailable(), p.Now)
+	return next, err
+}
+
+// requeuing requeues events of many users.
+type requeuing struct {
+	*scheduler
+	ctx     context.Context
+	zones   *zoneView
+	failed  map[uuid.UUID]error // of handlers, by the event that was made without
+	blocked bool                // whether a handler did not return, and is not called again
+}
+
+// repeat returns a new event that repeats another one for its user as that is now. The error matches [calendar.ErrSkippedWallTime] if the user is
+// where the wall time does not exist, and policies reject that.
+func (p *requeuing) repeat(e Event, r Roster) (Event, error) {
+	id, err := uuid.NewV7()
 	if err != nil {
-		return err
+		return e, fmt.Errorf("almanac: new event id: %w", err)
 	}
-	users = slices.DeleteFunc(users, func(u User) bool { return u.Timezone.String() == from[u.ID].Zone })
-	ids := make([]uuid.UUID, len(users))
-	for i, u := range users {
-		ids[i] = u.ID
+	slots.Name((*[16]byte)(&id), e.UserID)
+	next, err := e.Requeue(stamped(id, ticksOf(r.Now)), r.Now)
+	if err != nil || next.ClaimCount > 0 {
+		return next, err
 	}
-	_, _, errs := s.replanEach(ctx, ids, true, func(_ int, r Roster, zones *zoneView) (replanning, error) {
-		return replanning{r, r.User, []string{from[r.User.ID].Type}, zones, s.guard(ctx, r.User.ID), s.window, 0, nil}, nil
-	})
-	return errors.Join(errs...)
+	if !p.blocked {
+		moved, err := p.requeuedFor(p.ctx, r, next, e.Origin.Kind, p.zones)
+		if err == nil || errors.Is(err, calendar.ErrSkippedWallTime) {
+			return moved, err
+		}
+		p.failed[next.ID], p.blocked = err, errors.Is(err, isolate.ErrBlocked)
+	}
+	if !next.Origin.FollowsUser || next.Zone == r.User.Timezone.String() {
+		return next, nil
+	}
+	moved, err := replanning{Roster: r, is: r.User, zones: p.zones}.movedWithout(next)
+	if err != nil && !errors.Is(err, calendar.ErrSkippedWallTime) {
+		return next, nil
+	}
+	return moved, err
 }
 
 // drop removes a pending detached event. A requeued event is cancelled instead: an event is requeued only once, so the

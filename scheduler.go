@@ -264,12 +264,14 @@ type Operator interface {
 	// function returns. It is for packages such as broadcast that cancel many events in one transaction.
 	CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error)
 
-	// RequeueEach calls a function that has a repository requeue events of many users. The function stores what again
-	// returns: the events that repeat the given ones, as [Event.Requeue] makes them. RequeueEach notifies observers of
-	// the events that the function returns. It is for packages such as broadcast. A user who has opted out meanwhile is
-	// asked at the delivery. Then it moves the events that follow their users to the zones to which these have moved
-	// meanwhile. It returns what the function has stored, also together with an error of that second step.
-	RequeueEach(ctx context.Context, requeue func(again func(events []Event, now time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error)
+	// RequeueEach calls a function that has a repository requeue events of many users. The function locks the users, and
+	// stores what again returns: the events that repeat the given ones, as [Event.Requeue] makes them. The second argument
+	// of again has the user of each event. An event that follows its user is in the user's present zone. If this program
+	// has no handler for the type, or the handler fails, it keeps its payload. If its wall time does not exist there and its
+	// policies reject that, again leaves it out. RequeueEach notifies observers of the events that the function returns. It
+	// is for packages such as broadcast. A user who has opted out meanwhile is asked at the delivery. It returns what the
+	// function has stored, also together with errors of handlers.
+	RequeueEach(ctx context.Context, requeue func(again func(events []Event, users []User, now time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another attempt, RunNow makes
 	// it available at once. Its identity and its idempotency key stay, and the series continues from the next

@@ -320,24 +320,31 @@ func (p Pause) Checked() (Pause, error) {
 	return p, nil
 }
 
-func (s *scheduler) RequeueEach(ctx context.Context, requeue func(func([]Event, time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error) {
-	stored, err := requeue(func(events []Event, now time.Time) ([]Event, error) {
-		again := make([]Event, len(events))
+func (s *scheduler) RequeueEach(ctx context.Context, requeue func(func([]Event, []User, time.Time) ([]Event, error)) ([]Event, error)) ([]Event, error) {
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := requeuing{scheduler: s, ctx: ctx, zones: zones, failed: make(map[uuid.UUID]error)}
+	stored, err := requeue(func(events []Event, users []User, now time.Time) (again []Event, err error) {
 		for i, e := range events {
-			id, err := uuid.NewV7()
-			if err == nil {
-				slots.Name((*[16]byte)(&id), e.UserID)
-				again[i], err = e.Requeue(stamped(id, ticksOf(now)), now)
+			next, err := p.repeat(e, Roster{User: users[i], Now: now})
+			if errors.Is(err, calendar.ErrSkippedWallTime) {
+				continue // it stays as it is
 			}
 			if err != nil {
 				return nil, err
 			}
+			again = append(again, next)
 		}
 		return again, nil
 	})
 	s.notifyEvents(ctx, EventRequeued, stored)
 	s.running.wakeFor(stored...)
-	return stored, errors.Join(err, s.followMoved(ctx, stored))
+	for _, e := range stored {
+		err = errors.Join(err, p.failed[e.ID])
+	}
+	return stored, err
 }
 
 func (s *scheduler) CancelEach(ctx context.Context, cancel func() ([]Event, error)) ([]Event, error) {

@@ -226,7 +226,7 @@ func (z *broadcastZone) count(c broadcast.Counts) {
 }
 
 // RequeueBroadcast requeues events of a broadcast that a stop has cancelled.
-func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
+func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, []almanac.User, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		one, err := r.leased(t, broadcast.Storing)
 		if err != nil {
@@ -242,7 +242,11 @@ func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, ter
 			one.requeued = cancelled[len(cancelled)-1].ID
 		}
 		cancelled = slices.DeleteFunc(cancelled, func(e almanac.Event) bool { return r.users[e.UserID].deleted })
-		events, err := again(cancelled, now)
+		users, was := make([]almanac.User, len(cancelled)), make(map[uuid.UUID]string, len(cancelled))
+		for i, e := range cancelled {
+			users[i], was[e.ID] = r.users[e.UserID].User, e.Zone
+		}
+		events, err := again(cancelled, users, now)
 		if err != nil {
 			return err
 		}
@@ -255,8 +259,9 @@ func (r *Repository) RequeueBroadcast(ctx context.Context, t broadcast.Task, ter
 				continue
 			}
 			stored = append(stored, is)
-			one.ensureZones([]string{e.Zone}, now)
-			if i := slices.IndexFunc(one.zones, func(z broadcastZone) bool { return z.Name == e.Zone }); i >= 0 {
+			zone := was[e.Origin.From] // where it counts as cancelled
+			one.ensureZones([]string{zone}, now)
+			if i := slices.IndexFunc(one.zones, func(z broadcastZone) bool { return z.Name == zone }); i >= 0 {
 				one.zones[i].again++
 			}
 		}

@@ -140,7 +140,7 @@ func (w *worker) step(ctx context.Context) (worked bool, err error) {
 	case t.State == Stopped:
 		_, err = w.scheduler.CancelEach(ctx, func() ([]almanac.Event, error) { return w.store.CancelBroadcast(ctx, t, term, w.limit) })
 	case t.Requeue:
-		_, err = w.scheduler.RequeueEach(ctx, func(again func([]almanac.Event, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+		_, err = w.scheduler.RequeueEach(ctx, func(again func([]almanac.Event, []almanac.User, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
 			return w.store.RequeueBroadcast(ctx, t, term, w.limit, again)
 		})
 	case t.Zone.Skipped:

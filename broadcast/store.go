@@ -254,11 +254,11 @@ type Store interface {
 	CancelBroadcast(ctx context.Context, t Task, term time.Duration, limit int) ([]almanac.Event, error)
 
 	// RequeueBroadcast takes the next events, up to limit and in the order of their ids, that are CANCELLED for a reason that begins with
-	// [WasStopped]. It stores the events that again returns for them, but none for an event that was requeued before, and none for a user
+	// [WasStopped]. It stores the events that again returns for them and their users, who are locked, but none for an event that was requeued before, and none for a user
 	// who is deleted. Events whose users another transaction has locked are taken again ten seconds after the last event, until they are requeued. An event that the
 	// database refuses to requeue stays CANCELLED. RequeueBroadcast stores how far it has come, and extends the lease by a term. It returns
 	// what it has stored, also with an error. After the last event, tasks have no Requeue any more. The error is [ErrTaken] as in StoreBroadcast.
-	RequeueBroadcast(ctx context.Context, t Task, term time.Duration, limit int, again func(events []almanac.Event, now time.Time) ([]almanac.Event, error)) ([]almanac.Event, error)
+	RequeueBroadcast(ctx context.Context, t Task, term time.Duration, limit int, again func(events []almanac.Event, users []almanac.User, now time.Time) ([]almanac.Event, error)) ([]almanac.Event, error)
 
 	// DeleteBroadcast deletes a broadcast whose EndedAt is set, with its list of users. Its events stay until they are pruned. It deletes a
 	// part of a long list, without users whom another transaction is moving, and returns true if more is left; the broadcast is [Ended] then. The error matches [almanac.ErrInvalidStateTransition] if EndedAt is zero.

@@ -109,7 +109,7 @@ func (s pages) CancelBroadcast(ctx context.Context, t broadcast.Task, term time.
 	return events, err
 }
 
-func (s pages) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+func (s pages) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, []almanac.User, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
 	events, err := s.Store.RequeueBroadcast(paged(ctx, MidRequeue), t, term, limit, again)
 	s.w.at(AfterRequeue)
 	return events, err

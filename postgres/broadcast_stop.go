@@ -175,14 +175,14 @@ func (s *Store) cancelPending(ctx context.Context, tx pgx.Tx, t broadcast.Task, 
 // requeuePage is a page of events that a stop has cancelled.
 type requeuePage struct {
 	broadcastPage
-	again  func([]almanac.Event, time.Time) ([]almanac.Event, error)
+	again  func([]almanac.Event, []almanac.User, time.Time) ([]almanac.Event, error)
 	ids    []uuid.UUID
 	last   *uuid.UUID // the last event that was looked at; nil after the last one of all
 	missed *uuid.UUID // the first event whose user was locked
 }
 
 // RequeueBroadcast requeues events of a broadcast that a stop has cancelled.
-func (s *Store) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
+func (s *Store) RequeueBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, again func([]almanac.Event, []almanac.User, time.Time) ([]almanac.Event, error)) (stored []almanac.Event, err error) {
 	p := requeuePage{broadcastPage: broadcastPage{store: s, task: t, term: term}, again: again}
 	err = s.do(ctx, "find cancelled events of a broadcast", func(ctx context.Context, db DB) error {
 		args := pgx.StrictNamedArgs{"name": t.Name, "lane": t.Lane(), "reason": broadcast.WasStopped, "scan": scans * limit, "limit": limit}
@@ -250,12 +250,9 @@ func (p *requeuePage) requeue(ctx context.Context, ids []uuid.UUID) (stored []al
 			return err
 		}
 		if len(free) > 0 {
-			if stored, err = s.requeueCancelled(ctx, tx, free, p.again); err != nil {
+			if stored, err = p.requeueCancelled(ctx, tx, free); err != nil {
 				return err
 			}
-		}
-		if err := p.countRequeued(ctx, tx, stored); err != nil {
-			return err
 		}
 		if whole {
 			if err := p.move(ctx, tx, missed); err != nil {
@@ -295,14 +292,18 @@ func before(id uuid.UUID) uuid.UUID {
 	return id
 }
 
-// countRequeued counts requeued events by zone.
-func (p *requeuePage) countRequeued(ctx context.Context, tx pgx.Tx, stored []almanac.Event) error {
+// countRequeued counts requeued events by the zone in which they were cancelled.
+func (p *requeuePage) countRequeued(ctx context.Context, tx pgx.Tx, ended, stored []almanac.Event) error {
 	if len(stored) == 0 {
 		return nil
 	}
+	was := make(map[uuid.UUID]string, len(ended))
+	for _, e := range ended {
+		was[e.ID] = e.Zone
+	}
 	counts := make(map[string]int)
 	for _, e := range stored {
-		counts[e.Zone]++
+		counts[was[e.Origin.From]]++
 	}
 	zones := slices.Sorted(maps.Keys(counts))
 	if err := p.store.ensureZones(ctx, tx, p.task.Status, zones); err != nil {
@@ -314,8 +315,9 @@ func (p *requeuePage) countRequeued(ctx context.Context, tx pgx.Tx, stored []alm
 	return err
 }
 
-// requeueCancelled requeues cancelled events.
-func (s *Store) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, again func([]almanac.Event, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+// requeueCancelled requeues and counts cancelled events, whose users are locked.
+func (p *requeuePage) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) ([]almanac.Event, error) {
+	s := p.store
 	ended, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
 	if err != nil {
 		return nil, err
@@ -324,11 +326,25 @@ func (s *Store) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uuid.UUID
 	if err != nil {
 		return nil, err
 	}
-	events, err := again(ended, now.UTC())
+	found, err := all(ctx, tx, s.statements.UsersByIds, pgx.StrictNamedArgs{
+		"ids": uuids(column(ended, func(e almanac.Event) uuid.UUID { return e.UserID })), "external_ids": []string{},
+	}, scanUsers())
+	if err != nil {
+		return nil, err
+	}
+	is := make(map[uuid.UUID]almanac.User, len(found))
+	for _, u := range found {
+		is[u.ID] = u
+	}
+	events, err := p.again(ended, column(ended, func(e almanac.Event) almanac.User { return is[e.UserID] }), now.UTC())
 	if err != nil {
 		return nil, asIs(err)
 	}
-	return s.requeue(ctx, tx, events)
+	stored, err := s.requeue(ctx, tx, events)
+	if err != nil {
+		return nil, err
+	}
+	return stored, p.countRequeued(ctx, tx, ended, stored)
 }
 
 // cancelAt cancels pending events of several users at a time, and returns them as stored. It leaves out events that were claimed meanwhile.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -97,6 +98,26 @@ var requeuedCases = cases{
 
 // broadcastRequeueCases resume broadcasts before they are due.
 var broadcastRequeueCases = map[string]func(*broadcastKit){
+	"a program without the handler requeues events where their users are": func(k *broadcastKit) {
+		user := k.citizens(1, "UTC")[0]
+		b := k.news("sale", 48*time.Hour)
+		k.send(b)
+		was := k.events("sale")[user]
+		must(k.Stop(k.Context(), "sale", ""))(k.kit)
+		k.stores("sale")
+		must(k.scheduler(almanac.OneOff{Type: "NEWS"}).UpdateUser(k.Context(), user, almanac.ProfileChange{Timezone: new("America/Lima")}))(k.kit)
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		other := must(broadcast.New(k.scheduler(almanac.OneOff{Type: "OTHER"}), k.store))(k.kit)
+		k.is(other.RunOnce(k.Context(), broadcast.RunOptions{}), almanac.ErrUnsupportedEventType) // the zones that are read again
+		found := k.find(almanac.And{almanac.ForUser(user), almanac.InStatus(almanac.Pending)})
+		k.same("open events", len(found), 1)
+		is := found[0]
+		k.same("moved by", is.Due.Sub(was.Due), 5*time.Hour)
+		k.same("what stays", []any{is.Version, is.Wall, is.Lane, is.IdempotencyKey}, []any{1, b.At, b.Lane(), was.IdempotencyKey})
+		k.same("payload", string(is.Payload), string(was.Payload))
+		must(k.Stop(k.Context(), "sale", ""))(k.kit)
+		k.same("cancelled", k.stores("sale").Total().Cancelled, 1)
+	},
 	"events that a resume requeues follow their users": func(k *broadcastKit) {
 		users := k.citizens(2, "UTC")
 		b := k.news("sale", 48*time.Hour)
