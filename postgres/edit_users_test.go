@@ -70,7 +70,7 @@ func TestEditUsersIsRepeatedWhenTheConnectionIsLost(t *testing.T) {
 // The plan for the series of edited users is kept for the session, whether the first edit is of many users or of one.
 func TestEditsOfUsersReadNoOtherSeries(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.DirectPool(t) // whose sessions are the test's own
 	_, err := pool.Exec(t.Context(), `
 		INSERT INTO almanac.users (id, first_name, last_name, timezone) SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, '', '', 'UTC' FROM generate_series(1, 3000) n;
 		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
