@@ -204,7 +204,7 @@ func TestSwitchingTheTrailEndsInNoDeadlock(t *testing.T) {
 	writer, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = writer.Rollback(context.WithoutCancel(t.Context())) }()
-	_, err = writer.Exec(t.Context(), "UPDATE almanac.users SET updated_at = updated_at")
+	_, err = writer.Exec(t.Context(), "LOCK TABLE almanac.users IN ROW EXCLUSIVE MODE") // an update of users would lock series, too
 	require.NoError(t, err)
 	switched := make(chan error, 1)
 	go func() { switched <- postgres.EnableAudit(t.Context(), pool, postgres.WithTimeout(time.Minute)) }()

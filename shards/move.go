@@ -319,7 +319,7 @@ func (m *move) missingRoles(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
-	rows, err := m.to.Query(ctx, `SELECT n FROM pg_catalog.unnest($1::text[]) AS u (n) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) n::name)`, names)
+	rows, err := m.to.Query(ctx, `SELECT n FROM pg_catalog.unnest($1::text[]) AS u (n) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) n::name) ORDER BY n COLLATE "C"`, names)
 	if err != nil {
 		return nil, err
 	}
