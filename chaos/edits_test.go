@@ -26,7 +26,7 @@ var zones = []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accr
 const editors = 16
 
 // watch makes the database examine each event that is planned, moved or claimed for the
-// first time, in the same transaction. It notes events that do not follow their user as
+// first time, at the end of the same transaction. It notes events that do not follow their user as
 // stored at that moment, and events that are claimed with an outdated plan.
 const watch = `
 CREATE SEQUENCE looks;
@@ -36,7 +36,10 @@ DECLARE
 	person almanac.users;
 BEGIN
 	PERFORM nextval('looks');
-	SELECT * INTO STRICT person FROM almanac.users WHERE id = one.user_id;
+	SELECT * INTO person FROM almanac.users WHERE id = one.user_id;
+	IF NOT FOUND THEN -- created and deleted in the transaction
+		RETURN;
+	END IF;
 	IF person.deleted_at IS NOT NULL OR person.timezone <> one.target_timezone
 		OR one.target_timestamp_utc <> one.target_timestamp_local AT TIME ZONE one.target_timezone THEN
 		INSERT INTO stale VALUES (one.event_id, format('%s of %s: planned for version %s in %s, and the person is at version %s in %s%s',
@@ -48,7 +51,8 @@ BEGIN
 	PERFORM look(NEW, TG_OP);
 	RETURN NULL;
 END $$;
-CREATE TRIGGER look AFTER INSERT OR UPDATE OF event_id, occurrence_key, target_timestamp_utc, user_version ON almanac.series FOR EACH ROW
+CREATE CONSTRAINT TRIGGER look AFTER INSERT OR UPDATE OF event_id, occurrence_key, target_timestamp_utc, user_version ON almanac.series
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW -- an edit moves the events before it changes the user
 WHEN (NEW.event_id IS NOT NULL AND NEW.claim_count = 0) EXECUTE FUNCTION look_at_plan();
 CREATE FUNCTION look_at_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

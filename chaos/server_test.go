@@ -213,7 +213,8 @@ func TestASerializableRole(t *testing.T) {
 		log, err := r.Cluster.Log()
 		require.NoError(t, err)
 		if n := strings.Count(log, "could not serialize"); n > 0 {
-			t.Errorf("%d serialization failures: something runs under the role's isolation", n)
+			_, after, _ := strings.Cut(log, "could not serialize")
+			t.Errorf("%d serialization failures: something runs under the role's isolation: %.1000s", n, after)
 		}
 	})
 }
