@@ -59,8 +59,8 @@ func (s *Store) Paused(ctx context.Context) ([]almanac.Pause, error) {
 
 // PutSetting stores a setting, unless the database has it with this value already.
 func (s *Store) PutSetting(ctx context.Context, setting almanac.Setting) error {
-	return s.do(ctx, "store a setting", func(ctx context.Context, db DB) error {
-		_, err := db.Exec(ctx, s.statements.PutSetting, pgx.StrictNamedArgs{"name": setting.Name, "value": setting.Value, "program": setting.Program})
+	return s.transact(ctx, "store a setting", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements.PutSetting, pgx.StrictNamedArgs{"name": setting.Name, "value": setting.Value, "program": setting.Program})
 		return err
 	})
 }
