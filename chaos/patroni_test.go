@@ -301,12 +301,6 @@ func (m *Managed) Kill(one *Member) error {
 	return err
 }
 
-// Freeze stops the processes of a member where they stand.
-func (m *Managed) Freeze(one *Member) error { return m.signal(one, syscall.SIGSTOP) }
-
-// Thaw lets them go on.
-func (m *Managed) Thaw(one *Member) error { return m.signal(one, syscall.SIGCONT) }
-
 // CutOff cuts a member off from etcd and from the other one. Clients still reach it.
 func (m *Managed) CutOff(one *Member) {
 	for _, proxy := range []*toxiproxy.Proxy{one.locks, one.peers, one.calls} {
@@ -340,7 +334,6 @@ func (m *Managed) Connect(one *Member) error {
 func (m *Managed) Close() error {
 	for _, one := range m.members {
 		if one.agent != nil {
-			_ = m.Thaw(one)
 			_ = m.Kill(one)
 		}
 		for _, proxy := range []*toxiproxy.Proxy{one.locks, one.peers, one.calls} {
