@@ -544,9 +544,11 @@ CREATE TABLE :"schema".broadcast_zones (
     position  uuid,                 -- the last user who was read; NULL at the beginning
     users_read bigint     NOT NULL DEFAULT 0,
     stored    bigint      NOT NULL DEFAULT 0,
-    opted_out bigint      NOT NULL DEFAULT 0,
-    refused   bigint      NOT NULL DEFAULT 0, -- at the last reading
-    locked    bigint      NOT NULL DEFAULT 0, -- of the refused, those whom another transaction had locked
+    opted_out bigint      NOT NULL DEFAULT 0, -- this and the next are of the last reading that came to the end, or of the first one
+    refused   bigint      NOT NULL DEFAULT 0,
+    now_opted_out bigint  NOT NULL DEFAULT 0, -- this and the next are of the present reading
+    now_refused bigint    NOT NULL DEFAULT 0,
+    locked    bigint      NOT NULL DEFAULT 0, -- of now_refused, those whom another transaction had locked
     left_out  bigint      NOT NULL DEFAULT 0,
     requeued  bigint      NOT NULL DEFAULT 0, -- cancelled events that were requeued after a resume
     delivered bigint,               -- ended events by status, counted when nothing is pending any more; NULL before
@@ -567,6 +569,18 @@ CREATE TABLE :"schema".broadcast_users (
 
 -- Finds the users of a zone, in the order of their ids.
 CREATE INDEX broadcast_users_zone ON :"schema".broadcast_users (broadcast, zone, user_id);
+
+-- Ended events of broadcasts whose rows of history are gone: they were pruned, or their users were deleted. They still count. A row is stored in the
+-- transaction that deletes the event, with its id, so a count in parts sees each event once. It is of the broadcast that was created then.
+CREATE TABLE :"schema".broadcast_removed (
+    broadcast text COLLATE "C" NOT NULL, -- no foreign key: a deletion of a user waits for no broadcast
+    created_at timestamptz NOT NULL,     -- that of the broadcast
+    id        uuid        NOT NULL,      -- of the event
+    zone      text COLLATE "C" NOT NULL CHECK (length(zone) <= 100), -- in which the event ended
+    status    text        NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
+    PRIMARY KEY (broadcast, id),
+    CONSTRAINT broadcast_removed_instants_check CHECK (created_at >= '0001-01-01 00:00:00+00' AND created_at < '10000-01-01 00:00:00+00')
+);
 
 -- What was done to broadcasts, and by whom.
 CREATE TABLE :"schema".broadcast_steps (
@@ -1456,7 +1470,15 @@ BEGIN
     DELETE FROM queue q USING series s WHERE s.open_user_id = OLD.id AND q.event_id = s.event_id;
     WITH ended AS (
         DELETE FROM history h WHERE h.id = ANY (ARRAY (SELECT x.id FROM history x WHERE x.user_id = OLD.id LIMIT page))
-        RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type
+        RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type, h.id, h.status, h.origin, h.lane, h.occurrence_key
+    ), removed AS (
+        INSERT INTO broadcast_removed (broadcast, created_at, id, zone, status)
+        SELECT e.occurrence_key, b.created_at, e.id, e.target_timezone, e.status
+        FROM ended e
+        CROSS JOIN LATERAL (
+            SELECT o.created_at FROM broadcasts o WHERE o.name = e.occurrence_key AND o.event_type = e.event_type AND o.state <> 'ended' OFFSET 0
+        ) b
+        WHERE e.lane = e.event_type || '/'::text || e.occurrence_key AND e.origin IN ('scheduled', 'requeued')
     ), idle AS MATERIALIZED (
         SELECT s.id FROM series s WHERE s.user_id = OLD.id AND s.event_id IS NULL LIMIT page FOR UPDATE SKIP LOCKED
     ), emptied AS (
@@ -1466,7 +1488,7 @@ BEGIN
     ), planned AS (
         DELETE FROM unplanned n WHERE n.series_id = ANY (ARRAY (SELECT emptied.id FROM emptied))
     ), gone AS (
-        SELECT * FROM ended
+        SELECT d.idempotency_key, d.target_timezone, d.target_timestamp_utc, d.event_type FROM ended d
         UNION ALL
         SELECT e.idempotency_key, e.target_timezone, e.target_timestamp_utc, e.event_type FROM emptied e WHERE e.event_id IS NOT NULL
     ), counted AS (
@@ -1669,6 +1691,7 @@ COMMENT ON TABLE :"schema".visits IS 'When lanes with names are to be looked at'
 COMMENT ON TABLE :"schema".broadcasts IS 'Broadcasts: one event for each of many users';
 COMMENT ON TABLE :"schema".broadcast_zones IS 'How far broadcasts are in each zone';
 COMMENT ON TABLE :"schema".broadcast_users IS 'The users of broadcasts to a list';
+COMMENT ON TABLE :"schema".broadcast_removed IS 'Ended events of broadcasts that were pruned or deleted with their users, and still count';
 COMMENT ON TABLE :"schema".broadcast_steps IS 'What was done to broadcasts, and by whom';
 COMMENT ON TABLE :"schema".settings IS 'The settings that all programs must have with the same value';
 COMMENT ON TABLE :"schema".audit IS 'The steps of events, while the audit trail is enabled';
@@ -1688,7 +1711,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".claim_lanes(uuid, text, text, text, text[], bigint, interval, interval, timestamptz, timestamptz, timestamptz, boolean, bigint, timestamptz) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
-    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".broadcasts, :"schema".broadcast_zones, :"schema".broadcast_users, :"schema".broadcast_steps,
+    :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".broadcasts, :"schema".broadcast_zones, :"schema".broadcast_users, :"schema".broadcast_removed, :"schema".broadcast_steps,
     :"schema".unplanned, :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts,
     :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".broadcast_steps_id_seq, :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,

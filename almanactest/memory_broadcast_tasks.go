@@ -152,6 +152,8 @@ func (r *Repository) StoreBroadcast(ctx context.Context, t broadcast.Task, term 
 			z.after = ids[limit-1]
 		} else {
 			z.reads++
+			z.OptedOut, z.Refused = z.now.OptedOut, z.now.Refused
+			z.Users = max(z.Users, z.Stored+z.OptedOut+z.Refused+z.Counts.LeftOut)
 			z.next = t.Next(z.reads, z.locked, z.next, now)
 		}
 		set(&r.undo, r.broadcasts, t.Name, one)
@@ -213,16 +215,19 @@ func (r *Repository) storePage(t broadcast.Task, ids []uuid.UUID, now time.Time,
 	return counts, added, nil
 }
 
-// count adds the counts of a page. Later reads meet the users again who have no event: of those it counts the new events, and the
-// refused users anew.
+// count adds the counts of a page. Later readings meet the users again who have no event. Until the end of such a reading, the users who have
+// opted out or were refused are those of the reading before.
 func (z *broadcastZone) count(c broadcast.Counts) {
 	if z.after == uuid.Nil {
-		z.Refused = 0
+		z.now = broadcast.Counts{}
 	}
-	if z.reads > 0 {
-		c.Users, c.OptedOut, c.LeftOut = c.Stored, 0, 0
+	z.now.Add(c)
+	if z.reads == 0 {
+		z.Counts.Add(c)
+		return
 	}
-	z.Counts.Add(c)
+	z.Stored += c.Stored
+	z.Users = max(z.Users, z.Stored)
 }
 
 // RequeueBroadcast requeues events of a broadcast that a stop has cancelled.

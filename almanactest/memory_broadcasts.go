@@ -28,6 +28,8 @@ type broadcasted struct {
 	// again is whether events that a stop has cancelled are to be requeued, and requeued the last one that was looked at.
 	again    bool
 	requeued uuid.UUID
+	// removed are the ended events that were pruned or deleted with their users, by zone: they still count.
+	removed map[string]broadcast.ZoneProgress
 }
 
 // broadcastZone is a zone of a broadcast.
@@ -38,6 +40,8 @@ type broadcastZone struct {
 	next   time.Time // when it is read again; zero means never
 	after  uuid.UUID // the last user who was read
 	locked int       // always 0: nothing is locked here
+	// now are the counts of the present reading. Those of users without an event are shown when it has come to the end.
+	now broadcast.Counts
 }
 
 // CreateBroadcast stores a broadcast.
@@ -245,19 +249,38 @@ func (r *Repository) BroadcastProgress(ctx context.Context, name string) (p broa
 // outcomes counts the ended events of a broadcast by zone.
 func (s *state) outcomes(one broadcasted) map[string]broadcast.ZoneProgress {
 	counted := make(map[string]broadcast.ZoneProgress)
+	maps.Copy(counted, one.removed)
 	for _, e := range s.matching(func(e almanac.Event) bool { return one.owns(e) && e.Status.Terminal() }) {
-		z := counted[e.Zone]
-		switch e.Status {
-		case almanac.Completed:
-			z.Delivered++
-		case almanac.Failed:
-			z.Failed++
-		default:
-			z.Cancelled++
-		}
-		counted[e.Zone] = z
+		countEnded(counted, e)
 	}
 	return counted
+}
+
+// countEnded counts an ended event.
+func countEnded(counted map[string]broadcast.ZoneProgress, e almanac.Event) {
+	z := counted[e.Zone]
+	switch e.Status {
+	case almanac.Completed:
+		z.Delivered++
+	case almanac.Failed:
+		z.Failed++
+	default:
+		z.Cancelled++
+	}
+	counted[e.Zone] = z
+}
+
+// countRemoved keeps an ended event of a broadcast in its counts.
+func (s *state) countRemoved(e almanac.Event) {
+	one, ok := s.broadcasts[e.OccurrenceKey]
+	if !ok || !one.owns(e) || !e.Status.Terminal() {
+		return
+	}
+	removed := make(map[string]broadcast.ZoneProgress)
+	maps.Copy(removed, one.removed)
+	countEnded(removed, e)
+	one.removed = removed
+	set(&s.undo, s.broadcasts, one.Name, one)
 }
 
 // owns reports whether an event is one of a broadcast, or repeats one.

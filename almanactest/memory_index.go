@@ -71,6 +71,7 @@ func (s *state) forget(id uuid.UUID) {
 	if !had {
 		return
 	}
+	s.countRemoved(was)
 	remove(&s.undo, s.events, id)
 	s.count(was, -1)
 	s.leave(id)

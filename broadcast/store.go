@@ -106,12 +106,13 @@ func (s Status) completed() bool {
 	return !s.Audience.Listed
 }
 
-// Counts are the users of a zone.
+// Counts are the users of a zone. Users, Stored and LeftOut never go down. OptedOut and Refused are those of the last reading of the zone that has
+// come to the end, or of the first one so far: a user who opts in again and gets an event no longer counts there.
 type Counts struct {
-	Users    int // users of the audience who were read
+	Users    int // users of the audience who were read, each once: the sum of the others, and users of earlier readings who are gone
 	Stored   int // events that were stored
 	OptedOut int // users who have opted out of the type
-	Refused  int // users whose event could not be planned or stored, or who were locked, at the last attempt
+	Refused  int // users whose event could not be planned or stored, or who were locked
 	LeftOut  int // users of a zone that is left out
 }
 
@@ -124,7 +125,8 @@ func (c *Counts) Add(o Counts) {
 	c.LeftOut += o.LeftOut
 }
 
-// ZoneProgress is how far a broadcast is in a zone.
+// ZoneProgress is how far a broadcast is in a zone. The ended events also count when they were pruned, or when their users were deleted.
+// So Delivered and Failed never go down, and Cancelled only by a resume.
 type ZoneProgress struct {
 	Zone
 	Counts
@@ -166,8 +168,8 @@ func (p Progress) Due() (n int) {
 	return n
 }
 
-// Withdrawn returns how many of the stored events were removed again, when the broadcast has ended: their users opted out, or were
-// deleted. Before, it returns 0. An event that an operator requeues counts as another one, and so hides a removed one.
+// Withdrawn returns how many of the stored events were removed before they ended: their users opted out, or were deleted. Until the
+// broadcast has ended, it returns 0. An event that an operator requeues counts as another one, and so hides a removed one.
 func (p Progress) Withdrawn() int {
 	if all := p.Total(); !p.EndedAt.IsZero() {
 		return max(0, all.Stored-all.Delivered-all.Failed-all.Cancelled)

@@ -96,7 +96,7 @@ BEGIN
     -- trigger runs its function without the privilege to execute it. The objects are named, so that an object of another role never
     -- becomes the owner's. ALTER TABLE and GRANT also take views.
     FOREACH object IN ARRAY ARRAY['TABLE migrations', 'TABLE users', 'TABLE series', 'TABLE queue', 'TABLE history', 'TABLE keys',
-        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE quarantine', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE broadcasts', 'TABLE broadcast_zones', 'TABLE broadcast_users', 'TABLE broadcast_steps', 'TABLE settings', 'TABLE unplanned',
+        'TABLE pruning', 'TABLE leases', 'TABLE zone_rules', 'TABLE zone_marks', 'TABLE calendars', 'TABLE quarantine', 'TABLE lanes', 'TABLE lane_states', 'TABLE lane_clock', 'TABLE visits', 'TABLE broadcasts', 'TABLE broadcast_zones', 'TABLE broadcast_users', 'TABLE broadcast_removed', 'TABLE broadcast_steps', 'TABLE settings', 'TABLE unplanned',
         'TABLE due_counts', 'TABLE due_changes', 'TABLE audit', 'TABLE outbox', 'TABLE outbox_consumers', 'TABLE pending_events',
         'TABLE processing_events', 'TABLE ended_events', 'TABLE events', 'FUNCTION refuse_change()', 'FUNCTION follow_user()',
         'FUNCTION forget_user()', 'FUNCTION write_audit()', 'FUNCTION write_outbox()', 'FUNCTION prune_outbox(integer)',
@@ -146,7 +146,7 @@ BEGIN
 
     -- The API creates broadcasts, and adds users to their lists. Both add zones that users have by now, and change the state: the API when a
     -- list is complete, the worker when everything is stored or has ended. The API leases none.
-    GRANT SELECT ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_worker, almanac_api;
+    GRANT SELECT ON broadcasts, broadcast_zones, broadcast_users, broadcast_removed, broadcast_steps TO almanac_worker, almanac_api;
     GRANT INSERT (broadcast, zone, wall, due, late, next_at) ON broadcast_zones TO almanac_worker, almanac_api;
     GRANT UPDATE (state, look_at) ON broadcasts TO almanac_worker, almanac_api;
 
@@ -186,8 +186,10 @@ BEGIN
     GRANT INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
     -- How far a broadcast is.
     GRANT UPDATE (ended_at, requeue_at, requeued, missed, cancel_at, cancel_id, counted, lease, lease_until) ON broadcasts TO almanac_worker;
-    GRANT UPDATE (reads, next_at, position, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
-        ON broadcast_zones TO almanac_worker;
+    GRANT UPDATE (reads, next_at, position, users_read, stored, opted_out, refused, now_opted_out, now_refused, locked, left_out, requeued, delivered,
+        failed, cancelled) ON broadcast_zones TO almanac_worker;
+    -- Ended events of broadcasts that are pruned still count. Those of deleted users are stored by a trigger that acts as the owner.
+    GRANT INSERT (broadcast, created_at, id, zone, status) ON broadcast_removed TO almanac_worker;
     -- Events that a stop has cancelled are requeued after a resume. A requeued event keeps the number of claims and the last error.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_worker;
 
@@ -215,7 +217,7 @@ BEGIN
         TO almanac_operator;
     GRANT DELETE ON lane_states TO almanac_operator;
     -- A broadcast is stopped with a pause of its lane, so only the operator stops one, and deletes one that has ended.
-    GRANT DELETE ON broadcasts, broadcast_zones, broadcast_users, broadcast_steps TO almanac_operator;
+    GRANT DELETE ON broadcasts, broadcast_zones, broadcast_users, broadcast_removed, broadcast_steps TO almanac_operator;
     -- A deletion locks the users of a list, which wants the right to update a column.
     GRANT UPDATE (zone) ON broadcast_users TO almanac_operator;
 
@@ -253,8 +255,9 @@ BEGIN
     -- user who was read.
     GRANT SELECT (name, event_type, wall, instant, passed, locale, zones, listed, newcomers, state, created_at, ended_at, look_at) ON broadcasts TO almanac_reader;
     GRANT SELECT (id, broadcast, action, at) ON broadcast_steps TO almanac_reader;
-    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users_read, stored, opted_out, refused, locked, left_out, requeued, delivered, failed, cancelled)
-        ON broadcast_zones TO almanac_reader;
+    GRANT SELECT (broadcast, zone, wall, due, late, reads, next_at, users_read, stored, opted_out, refused, now_opted_out, now_refused, locked, left_out, requeued, delivered,
+        failed, cancelled) ON broadcast_zones TO almanac_reader;
+    GRANT SELECT (broadcast, created_at, id, zone, status) ON broadcast_removed TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;
     -- Without user ids and reasons, as the events. Without principals, which may be names of people.

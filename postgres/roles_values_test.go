@@ -119,7 +119,7 @@ func TestFewRolesMayLockTables(t *testing.T) {
 	worker := []string{"due_changes", "due_counts", "history", "keys", "leases", "queue", "unplanned", "users", "visits", "zone_marks", "zone_rules"}
 	require.Equal(t, worker, lockable("worker"))
 	require.Equal(t, []string{"keys", "queue", "users"}, lockable("api"))
-	require.ElementsMatch(t, append(worker, "lane_states", "broadcasts", "broadcast_zones", "broadcast_users", "broadcast_steps"), lockable("operator"))
+	require.ElementsMatch(t, append(worker, "lane_states", "broadcasts", "broadcast_zones", "broadcast_users", "broadcast_removed", "broadcast_steps"), lockable("operator"))
 	require.Empty(t, lockable("relay"))
 	require.Empty(t, lockable("reader"))
 }

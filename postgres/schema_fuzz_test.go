@@ -9,7 +9,7 @@ import (
 )
 
 // schemaInText finds what stands before the tables' names.
-var schemaInText = regexp.MustCompile(`(\S+)\.(?:events|users|series|queue|history|keys|leases|zone_rules|zone_marks|calendars|quarantine|lanes|lane_states|lane_clock|visits|settings|broadcasts|broadcast_zones|broadcast_users|broadcast_steps|audit|outbox|outbox_consumers|claim_lanes)\b`)
+var schemaInText = regexp.MustCompile(`(\S+)\.(?:events|users|series|queue|history|keys|leases|zone_rules|zone_marks|calendars|quarantine|lanes|lane_states|lane_clock|visits|settings|broadcasts|broadcast_zones|broadcast_users|broadcast_removed|broadcast_steps|audit|outbox|outbox_consumers|claim_lanes)\b`)
 
 // FuzzSchema gives any name for a schema: it is refused, or it stands in quotes in
 // every statement, and nothing of it outside of them.

@@ -44,7 +44,7 @@ var broadcastNeighbourCases = map[string]func(*broadcastKit){
 		must(s.OptIn(k.Context(), ids[0], almanac.OptOut{Type: "NEWS"}))(k.kit)
 		must(k.Stop(k.Context(), "sale", ""))(k.kit)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
-		k.same("stored", k.stores("sale").Total().Stored, 2)
+		k.same("counts", k.stores("sale").Total().Counts, broadcast.Counts{Users: 2, Stored: 2})
 		k.same("events", len(k.events("sale")), 2)
 	},
 	"events of users who opt out or are deleted are withdrawn": func(k *broadcastKit) {

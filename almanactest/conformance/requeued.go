@@ -144,4 +144,39 @@ var broadcastRequeueCases = map[string]func(*broadcastKit){
 		must(s.RunNow(k.Context(), moved.ID, almanac.ForceOptions{}))(k.kit)
 		k.same("claimed", k.claimNews(1)[0].ID, moved.ID)
 	},
+	"users who are deleted and events that are pruned still count": func(k *broadcastKit) {
+		k.citizens(4, "UTC")
+		b := k.news("sale", -time.Hour)
+		b.Passed = broadcast.Now
+		k.send(b)
+		sent := k.claimNews(2)
+		k.deliver(sent[0])
+		k.giveUp(sent[1], "no such address")
+		must(k.Stop(k.Context(), "sale", ""))(k.kit)
+		outcomes := func() []int {
+			k.Helper()
+			p := k.stores("sale")
+			return []int{p.Total().Stored, p.Total().Delivered, p.Total().Failed, p.Total().Cancelled, p.Withdrawn()}
+		}
+		k.same("stopped", outcomes(), []int{4, 1, 1, 2, 0})
+		k.deleteUser(sent[0].UserID) // of a stopped broadcast whose events were counted
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		k.same("resumed", outcomes(), []int{4, 1, 1, 0, 0})
+		k.prune(k.now.Add(time.Hour))
+		k.same("pruned", outcomes(), []int{4, 1, 1, 0, 0})
+		again := k.claimNews(2)
+		k.deleteUser(sent[1].UserID)
+		k.deliver(again[0])
+		k.same("delivered", outcomes(), []int{4, 2, 1, 0, 0})
+		k.deleteUser(again[0].UserID)
+		k.same("deleted", outcomes(), []int{4, 2, 1, 0, 0})
+		k.giveUp(again[1], "no such address")
+		must(k.Stop(k.Context(), "sale", ""))(k.kit) // so that the next look at it is not seconds away
+		k.same("ended", outcomes(), []int{4, 2, 2, 0, 0})
+		must(k.Resume(k.Context(), "sale"))(k.kit)
+		k.same("ended again", outcomes(), []int{4, 2, 2, 0, 0})
+		k.ok(k.Delete(k.Context(), "sale"))
+		k.prune(k.now.Add(time.Hour))
+		k.same("another one with the name", k.send(b).Total().Delivered, 0)
+	},
 }

@@ -41,6 +41,18 @@ var broadcasts = []mutation{
 		test: "postgres TestABroadcastCountsItsEventsInParts",
 	},
 	{
+		promise: "ended events also count when they were pruned or their users", in: broadcasting,
+		file: "postgres/queries/prune.sql",
+		old:  "WHERE p.lane = p.event_type", new: "WHERE p.status = '' AND p.lane = p.event_type",
+		test: "postgres TestPostgresRepository/^Broadcasts$/^users_who_are_deleted_and_events_that_are_pruned_still_count$",
+	},
+	{
+		promise: "After a resume, those who have opted out are counted anew", in: broadcasting,
+		file: "postgres/queries/move_broadcast_zone.sql",
+		old:  "THEN z.now_opted_out ELSE", new: "THEN z.opted_out ELSE",
+		test: "postgres TestPostgresRepository/^Broadcasts$/^a_resume_tries_users_again$",
+	},
+	{
 		promise: "also for those who were refused or locked", in: broadcasting,
 		file: "postgres/queries/set_broadcast_state.sql",
 		old:  "AND @requeue::boolean AND z.reads > 0", new: "AND @requeue::boolean AND z.reads < 0",

@@ -13,9 +13,17 @@ FROM (
     WHERE o.broadcast = @name::text
 ) z
 FULL JOIN (
-    SELECT h.target_timezone AS zone, count(*) FILTER (WHERE h.status = 'COMPLETED') AS delivered,
-        count(*) FILTER (WHERE h.status = 'FAILED') AS failed, count(*) FILTER (WHERE h.status = 'CANCELLED') AS cancelled
-    FROM :"schema".ended_events h
-    WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.of_broadcast AND NOT @ended::boolean
-    GROUP BY h.target_timezone
+    SELECT e.zone, count(*) FILTER (WHERE e.status = 'COMPLETED') AS delivered,
+        count(*) FILTER (WHERE e.status = 'FAILED') AS failed, count(*) FILTER (WHERE e.status = 'CANCELLED') AS cancelled
+    FROM (
+        SELECT h.target_timezone AS zone, h.status
+        FROM :"schema".ended_events h
+        WHERE h.lane = @lane::text AND h.origin IN ('scheduled', 'requeued') AND h.of_broadcast AND NOT @ended::boolean
+        UNION ALL
+        SELECT r.zone, r.status
+        FROM :"schema".broadcasts b
+        JOIN :"schema".broadcast_removed r ON r.broadcast = b.name AND r.created_at = b.created_at
+        WHERE b.name = @name::text AND NOT @ended::boolean
+    ) e
+    GROUP BY e.zone
 ) c ON c.zone = z.zone

@@ -1,7 +1,7 @@
 -- Take a page of ended events in order of creation, and delete those that ended before an instant, are due before it, and were
 -- due before it when they were created. A key is deleted with the last event that has it. From then on pruning.before says that a
 -- key of an earlier instant may have been used. An event that another transaction has locked, or whose key is locked, is left for
--- the next time. So a deletion of a user need not lock ended events. Waits for other transactions that prune.
+-- the next time. So a deletion of a user need not lock ended events. Events of a broadcast that has not ended still count. Waits for other transactions that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
 -- Returns how many events were deleted, how many were examined, and the last id of the page (NULL when it is empty).
 WITH horizon AS (
@@ -35,7 +35,18 @@ WITH horizon AS (
 ), pruned AS (
     DELETE FROM :"schema".history h
     WHERE h.id = ANY (ARRAY (SELECT ended.id FROM ended WHERE ended.idempotency_key NOT IN (SELECT busy.idempotency_key FROM busy)))
-    RETURNING h.idempotency_key, h.event_type, h.target_timestamp_utc, h.target_timezone
+    RETURNING h.idempotency_key, h.event_type, h.target_timestamp_utc, h.target_timezone, h.id, h.status, h.origin, h.lane, h.occurrence_key
+), removed AS (
+    INSERT INTO :"schema".broadcast_removed (broadcast, created_at, id, zone, status)
+    SELECT p.occurrence_key, b.created_at, p.id, p.target_timezone, p.status
+    FROM pruned p
+    CROSS JOIN LATERAL (
+        SELECT o.created_at
+        FROM :"schema".broadcasts o
+        WHERE o.name = p.occurrence_key AND o.event_type = p.event_type AND o.state <> 'ended'
+        OFFSET 0
+    ) b
+    WHERE p.lane = p.event_type || '/'::text || p.occurrence_key AND p.origin IN ('scheduled', 'requeued')
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, -count(*)

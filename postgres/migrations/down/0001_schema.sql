@@ -9,13 +9,14 @@
 -- Loses broadcasts
 -- Loses broadcast_zones
 -- Loses broadcast_users
+-- Loses broadcast_removed
 -- Loses broadcast_steps
 -- Loses unplanned
 -- Loses audit
 -- Loses outbox
 -- Loses outbox_consumers
 DROP VIEW :"schema".events, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events;
-DROP TABLE :"schema".broadcast_users, :"schema".broadcast_steps, :"schema".broadcast_zones, :"schema".broadcasts, :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
+DROP TABLE :"schema".broadcast_users, :"schema".broadcast_removed, :"schema".broadcast_steps, :"schema".broadcast_zones, :"schema".broadcasts, :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue, :"schema".history, :"schema".unplanned,
     :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".calendars, :"schema".quarantine, :"schema".lanes,
     :"schema".lane_states, :"schema".lane_clock, :"schema".visits, :"schema".audit,
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
