@@ -290,6 +290,7 @@ func TestIntegersThatRolesWriteDoNotOverflow(t *testing.T) {
 		"broadcast_zones.reads": "a check bounds it", "broadcast_zones.users_read": counts, "broadcast_zones.stored": counts, "broadcast_zones.opted_out": counts,
 		"broadcast_zones.refused": counts, "broadcast_zones.locked": counts, "broadcast_zones.left_out": counts, "broadcast_zones.requeued": counts,
 		"broadcast_zones.delivered": counts, "broadcast_zones.failed": counts, "broadcast_zones.cancelled": counts,
+		"broadcast_zones.now_opted_out": counts, "broadcast_zones.now_refused": counts,
 		"quarantine.changes": "a check bounds it", "quarantine.largest": copied,
 		"outbox_consumers.low": copied, "outbox_consumers.next_low": copied, "outbox_consumers.last": copied,
 	}
