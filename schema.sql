@@ -1499,7 +1499,8 @@ BEGIN
     )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
     DELETE FROM audit a WHERE a.id = ANY (ARRAY (SELECT x.id FROM audit x WHERE x.user_id = OLD.id LIMIT page));
-    DELETE FROM broadcast_users b WHERE b.user_id = OLD.id;
+    -- EXECUTE plans it anew each time: a plan that was made while no broadcast had a list may read a whole list, also later.
+    EXECUTE 'DELETE FROM broadcast_users b WHERE b.user_id = $1' USING OLD.id;
     -- Consumers who have not read a row yet must not miss it. A relay that prunes may keep its transaction open, so rows that it has
     -- locked are left to it, or to a later pruning.
     WITH read AS MATERIALIZED (

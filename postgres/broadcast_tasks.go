@@ -18,10 +18,10 @@ func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Du
 	if without == nil {
 		without = []string{}
 	}
+	var name string
 	for more := true; more && !found && err == nil; {
 		err = s.transact(ctx, "take a broadcast", func(ctx context.Context, tx pgx.Tx) error {
-			t, found = broadcast.Task{Token: token}, false
-			var name string
+			t, found, name = broadcast.Task{Token: token}, false, ""
 			args := pgx.StrictNamedArgs{"token": uuidArg(token), "term": term, "without": without}
 			if len(without) > 0 {
 				if _, err := tx.Exec(ctx, s.statements.LeaveBroadcasts, pgx.StrictNamedArgs{"token": uuidArg(token), "without": without}); err != nil {
@@ -46,6 +46,12 @@ func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Du
 			default:
 				found, err = s.restOf(ctx, tx, t.Status)
 			}
+			return err
+		})
+	}
+	if err != nil && name != "" && ctx.Err() == nil { // it must keep no other broadcast waiting; if this fails too, the next call tries again
+		_ = s.transact(ctx, "delay a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, s.statements.DelayBroadcast, pgx.StrictNamedArgs{"name": name, "token": uuidArg(token)})
 			return err
 		})
 	}

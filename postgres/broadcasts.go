@@ -134,6 +134,9 @@ func scanBroadcast(row pgx.CollectableRow) (b broadcast.Status, err error) {
 		b.Audience.Zones = nil
 	}
 	for i, a := range actions {
+		if broadcast.Action(a) == broadcast.Create {
+			ats[i] = b.CreatedAt // the step is stored a moment later
+		}
 		b.Steps = append(b.Steps, broadcast.Step{Action: broadcast.Action(a), At: ats[i].UTC(), By: principals[i], Reason: reasons[i]})
 	}
 	return b, nil

@@ -298,6 +298,75 @@ func TestAMoveOfAUserReadsNoListOfOthers(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{read, followed})
 }
 
+func TestADeletionOfAUserReadsNoListOfOthers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	_, sender := newBroadcaster(t, pool)
+	b := sale()
+	b.Audience.Listed = true
+	_, err := sender.Start(t.Context(), b)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.users (id, first_name, last_name, timezone) SELECT gen_random_uuid(), '', '', 'UTC' FROM generate_series(1, 3000)")
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.broadcast_users")
+	require.NoError(t, err)
+	conn := freshConn(t, pool)
+	remove := func() {
+		_, err := conn.Exec(t.Context(), "DELETE FROM almanac.users WHERE id = (SELECT min(id::text)::uuid FROM almanac.users)")
+		require.NoError(t, err)
+	}
+	for range 7 { // from the sixth on, the plan may be kept
+		remove()
+	}
+	_, err = pool.Exec(t.Context(), "INSERT INTO almanac.broadcast_users (user_id, broadcast, zone) SELECT id, 'sale', timezone FROM almanac.users")
+	require.NoError(t, err)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	remove()
+	var read, removed int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0), n_tup_del FROM pg_stat_xact_user_tables WHERE relid = 'almanac.broadcast_users'::regclass").Scan(&read, &removed))
+	require.Equal(t, []int{1, 1}, []int{read, removed})
+}
+
+// A broadcast whose events cannot be counted is tried again later, and keeps no other one waiting.
+func TestABroadcastThatCannotBeCountedDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	s, sender := newBroadcaster(t, pool)
+	createCitizens(t, s, 1)
+	_, err := sender.Start(t.Context(), sale())
+	require.NoError(t, err)
+	runs(t, sender)
+	stops(t, sender)
+	_, err = pool.Exec(t.Context(), `CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no counts'; END $$;
+		CREATE TRIGGER refuse BEFORE UPDATE OF delivered ON almanac.broadcast_zones FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
+	require.NoError(t, err)
+	other := sale()
+	other.Name = "other"
+	_, err = sender.Start(t.Context(), other)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.ErrorContains(t, sender.RunOnce(ctx, broadcast.RunOptions{}), "no counts")
+	const look = "UPDATE almanac.broadcasts SET look_at = now(), lease = NULL WHERE name = 'sale'"
+	_, err = pool.Exec(t.Context(), look)
+	require.NoError(t, err)
+	token, store := uuid.New(), mustStore(t, pool)
+	_, _, err = store.TakeBroadcast(t.Context(), token, time.Minute, nil)
+	require.ErrorContains(t, err, "no counts")
+	task, found, err := store.TakeBroadcast(t.Context(), token, time.Minute, nil)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, "other", task.Name)
+	_, err = pool.Exec(t.Context(), "DROP TRIGGER refuse ON almanac.broadcast_zones;"+look)
+	require.NoError(t, err)
+	runs(t, sender)
+	is, err := sender.Get(t.Context(), "sale")
+	require.NoError(t, err)
+	require.False(t, is.EndedAt.IsZero())
+}
+
 // A long list is deleted in parts. In between, the broadcast cannot be resumed: it would reach a part of its list.
 func TestABroadcastThatIsBeingDeletedCannotBeResumed(t *testing.T) {
 	t.Parallel()

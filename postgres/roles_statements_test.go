@@ -13,7 +13,7 @@ import (
 
 // workOf has the roles that may run statements, besides the owner. Others are run by all that plan events.
 var workOf = map[string]string{
-	"worker operator": `CancelledOfBroadcast CountBroadcastUsers CountEnded CountRequeued EndBroadcast EndedOfBroadcast EndClaims KeepBroadcast LeaveBroadcasts
+	"worker operator": `CancelledOfBroadcast CountBroadcastUsers CountEnded CountRequeued DelayBroadcast EndBroadcast EndedOfBroadcast EndClaims KeepBroadcast LeaveBroadcasts
 		LockCancelled LookAgain MoveBroadcast MoveBroadcastCancel MoveBroadcastZone RequeueEvents RestartBroadcast RestBroadcast SetBroadcastState TakeBroadcast
 		Breaker Claim ClaimLanes Claimed CloseBreaker EndEmptyLeases EndLeases EndWaiting FoldDueChanges FreePlaces InsertEmptyLeases InsertLease KeepLeases Leases
 		LockZoneRules MissingVisits MoveToLeases PauseFailing Prune PutBreaker PutCalendar PutQuarantine PutSetting PutZoneRules Release Renew ResetLane SettleEnded StatsEnded StatsFailed TakeExpiredLeases TakeLease TakeZoneMarks

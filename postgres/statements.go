@@ -17,7 +17,7 @@ type statements struct {
 	AddBroadcastStep, AddBroadcastUsers, AddBroadcastZones, Audit,
 	Breaker, BroadcastPage, BroadcastProgress, Broadcasts, BroadcastsAbout,
 	Calendars, CancelEvents, CancelledOfBroadcast, Catalog, CatalogSession, Claim, ClaimLanes, Claimed, CloseBreaker, Confirm, Consulted, Consumers, Count, CountBroadcast, CountBroadcastUsers, CompleteBroadcast, CountEnded, CountRequeued, CreateBroadcast, CreateConsumer,
-	DeleteBroadcast, DeleteBroadcastUsers, DeleteConsumer, DeleteUser, DueCounts,
+	DelayBroadcast, DeleteBroadcast, DeleteBroadcastUsers, DeleteConsumer, DeleteUser, DueCounts,
 	EndBroadcast, EndedOfBroadcast, EndClaims, EndEmptyLeases, EndLeases, EndWaiting, Events,
 	Find, FindConsulted, FindMissed, FindNext, FindNextOfUsers, FindUsers, FindUsersByName, FoldDueChanges, FreePlaces,
 	HiddenUsers, HideUser, HoldKeys,

@@ -53,6 +53,12 @@ var broadcasts = []mutation{
 		test: "postgres TestPostgresRepository/^Broadcasts$/^a_resume_tries_users_again$",
 	},
 	{
+		promise: "A row that the database refuses delays no other row", in: broadcasting,
+		file: "postgres/queries/delay_broadcast.sql",
+		old:  "clock_timestamp() + interval '10 seconds'", new: "clock_timestamp()",
+		test: "postgres TestABroadcastThatCannotBeCountedDelaysNoOther",
+	},
+	{
 		promise: "also for those who were refused or locked", in: broadcasting,
 		file: "postgres/queries/set_broadcast_state.sql",
 		old:  "AND @requeue::boolean AND z.reads > 0", new: "AND @requeue::boolean AND z.reads < 0",
