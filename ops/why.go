@@ -52,8 +52,8 @@ const (
 	WhyStalled      WhyCode = "stalled"       // the series stands still, with the error in Detail
 	WhyRuleFails    WhyCode = "rule_fails"    // the handler returns the error in Detail
 	WhyNotPlanned   WhyCode = "not_planned"   // no event of the series is open, or was open then
-	WhyEnded        WhyCode = "ended"         // the rule has no occurrence on this day or later
-	WhyNone         WhyCode = "no_occurrence" // the rule has no occurrence on this day
+	WhyEnded        WhyCode = "ended"         // the rule has no occurrence on this day or later, and no later event is pending
+	WhyNone         WhyCode = "no_occurrence" // the rule has no occurrence on this day, or the type has no rule and no event on this day
 	WhyNoHandler    WhyCode = "no_handler"    // no event is known, and this program has no handler of the type
 	WhyUnknown      WhyCode = "unknown"       // the user has more events of the type than are read
 )
@@ -101,6 +101,8 @@ type WhyResult struct {
 	// Next is what happens next of the type: a pending event that no opt-out refuses, or the next occurrence of a series whose
 	// event is in flight, or which is planned again after a failure. It is nil if nothing is known to come.
 	Next *WhyNext `json:"next,omitempty"`
+
+	oneOff bool // whether the type has no rule
 }
 
 // WhyAnswer is what became of one occurrence.
@@ -123,11 +125,14 @@ type WhyAnswer struct {
 type WhyOccurrence struct {
 	// Series and OccurrenceKey name the occurrence. Both are "" in an answer about the day as a whole. The key of an event of a
 	// broadcast is the name of the broadcast.
-	Series        string    `json:"series,omitempty"`
-	OccurrenceKey string    `json:"occurrenceKey,omitempty"`
-	Due           time.Time `json:"targetTimestampUTC,omitzero"`    // UTC; zero if there is no instant
-	Local         string    `json:"targetTimestampLocal,omitempty"` // what clocks in Zone of the event or the user show then
-	How           string    `json:"reason,omitempty"`               // how the instant was found, as [calendar.Occurrence.Reason] says it
+	Series        string `json:"series,omitempty"`
+	OccurrenceKey string `json:"occurrenceKey,omitempty"`
+	// Day is the day to which an occurrence of a rule or an event belongs, before a holiday or an operator moved it. It differs from
+	// the day of the request if the event ran on that day. It is zero in other answers.
+	Day   calendar.Date `json:"day,omitzero"`
+	Due   time.Time     `json:"targetTimestampUTC,omitzero"`    // UTC; zero if there is no instant
+	Local string        `json:"targetTimestampLocal,omitempty"` // what clocks in Zone of the event or the user show then
+	How   string        `json:"reason,omitempty"`               // how the instant was found, as [calendar.Occurrence.Reason] says it
 }
 
 // WhyEvent is the stored event of an occurrence.
@@ -142,6 +147,8 @@ type WhyEvent struct {
 	Lane        string          `json:"lane"`                 // the lane of the event, which can be its type
 	AvailableAt time.Time       `json:"availableAt,omitzero"` // of a PENDING event, UTC: when it can be claimed
 	EndedAt     time.Time       `json:"endedAt,omitzero"`     // UTC; zero for an open event
+	// RanOn is the day of EndedAt on the clocks of the user. It is zero unless the event is COMPLETED or FAILED.
+	RanOn calendar.Date `json:"ranOn,omitzero"`
 	WhyAttempts
 	WhyRequeue
 	Trail []AuditStep `json:"trail,omitempty"` // its audit trail, if there is one
@@ -200,7 +207,8 @@ type WhyNext struct {
 // audit trail. It stores nothing and locks nothing.
 //
 // A day has an occurrence if the user's clocks show it at the instant, or if the rule names the day and
-// something moved the occurrence to another day, such as a holiday. The rule is that of this program, for the
+// something moved the occurrence to another day, such as a holiday. An event that was delivered or failed on the day is
+// explained, too, also if it belongs to another one, as far as it is among the 200 events of the type before or after the day. The rule is that of this program, for the
 // user as stored now. The answer says so where it matters.
 //
 // The error is a [*almanac.ValidationError] that names each invalid field. An unknown user is no error:
@@ -229,6 +237,10 @@ func Why(ctx context.Context, s almanac.Scheduler, r WhyRequest, options WhyOpti
 	if result.Next, err = g.next(ctx, f); err != nil {
 		return WhyResult{}, err
 	}
+	if next := result.Next; next != nil && result.Answers[0].Code == WhyEnded && r.Day.Before(f.user.Timezone.WallTime(next.Due).Date) {
+		result.Answers[0].Code = WhyNone
+	}
+	result.oneOff = f.rule.oneOff
 	result.write()
 	return result, nil
 }

@@ -13,7 +13,7 @@ import (
 // ofAbsent explains an occurrence that has no event.
 func (f whyFacts) ofAbsent(o almanac.Occurrence) WhyAnswer {
 	a := WhyAnswer{WhyOccurrence: WhyOccurrence{
-		Series: o.Series, OccurrenceKey: o.Key, Due: o.Resolution.Instant, Local: o.Resolution.Shown().String(), How: o.Reason(),
+		Series: o.Series, OccurrenceKey: o.Key, Day: o.Wall.Date, Due: o.Resolution.Instant, Local: o.Resolution.Shown().String(), How: o.Reason(),
 	}}
 	series := almanac.Series{Type: f.request.Type, Name: o.Series}
 	used := f.rule.used[series]
@@ -169,7 +169,7 @@ func (f whyFacts) ofNone() WhyAnswer {
 		return WhyAnswer{Code: WhyUnknown}
 	case f.rule.err != nil && !f.rule.later:
 		return WhyAnswer{Code: WhyRuleFails, Detail: f.rule.err.Error()}
-	case !f.rule.later:
+	case !f.rule.later && !f.rule.oneOff:
 		return WhyAnswer{Code: WhyEnded}
 	}
 	return WhyAnswer{Code: WhyNone}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/broadcast"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // whyNamed is an answer with the instant by which answers are ordered.
@@ -24,7 +25,7 @@ func (f whyFacts) answers() (answers []WhyAnswer, more bool) {
 	explained := make(map[uuid.UUID]bool)
 	add := func(a WhyAnswer) { named = append(named, whyNamed{a.Due, a}) }
 	for _, e := range f.events {
-		if f.isOfDay(e) {
+		if f.isOfDay(e) || f.ranOn(e) == f.request.Day {
 			explained[e.ID] = true
 			add(f.ofEvent(e))
 		}
@@ -82,6 +83,25 @@ func (f whyFacts) isOfDay(e almanac.Event) bool {
 	return e.Wall.Date == f.request.Day || e.Nominal.Date == f.request.Day
 }
 
+// ranOn returns the day of the user's calendar on which an event was delivered or failed, or the zero Date.
+func (f whyFacts) ranOn(e almanac.Event) calendar.Date {
+	switch e.Status {
+	case almanac.Completed:
+		return f.user.Timezone.WallTime(e.ExecutedAt).Date
+	case almanac.Failed:
+		return f.user.Timezone.WallTime(e.UpdatedAt).Date
+	}
+	return calendar.Date{}
+}
+
+// belongsTo returns the day of an event before something moved it.
+func belongsTo(e almanac.Event) calendar.Date {
+	if e.Nominal != (calendar.WallTime{}) {
+		return e.Nominal.Date
+	}
+	return e.Wall.Date
+}
+
 // isEventOf reports whether an event was planned for an occurrence.
 func (f whyFacts) isEventOf(e almanac.Event, o almanac.Occurrence) bool {
 	return e.Origin.Kind == almanac.OriginPlanned && e.Series == o.Series && e.OccurrenceKey == o.Key && e.KeyUnit == o.Unit
@@ -95,9 +115,9 @@ func (f whyFacts) concerns(e almanac.Event) bool {
 
 // ofEvent explains an event.
 func (f whyFacts) ofEvent(e almanac.Event) WhyAnswer {
-	a := WhyAnswer{Code: f.codeOf(e), WhyOccurrence: WhyOccurrence{Series: e.Series, OccurrenceKey: e.OccurrenceKey, Due: e.Due, Local: e.Wall.String()}}
+	a := WhyAnswer{Code: f.codeOf(e), WhyOccurrence: WhyOccurrence{Series: e.Series, OccurrenceKey: e.OccurrenceKey, Day: belongsTo(e), Due: e.Due, Local: e.Wall.String()}}
 	a.Event = &WhyEvent{
-		ID: e.ID, Status: e.Status, IdempotencyKey: e.IdempotencyKey, Lane: laneOf(e), AvailableAt: e.AvailableAt,
+		ID: e.ID, Status: e.Status, IdempotencyKey: e.IdempotencyKey, Lane: laneOf(e), AvailableAt: e.AvailableAt, RanOn: f.ranOn(e),
 		WhyAttempts: WhyAttempts{e.RetryCount, e.CrashCount, e.LastError}, WhyRequeue: f.requeue(e),
 	}
 	a.Broadcast = f.broadcastOf(e)

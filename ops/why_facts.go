@@ -52,6 +52,7 @@ type whyRule struct {
 	skipped   []almanac.Occurrence // those that clocks skip, in UTC
 	later     bool                 // it has an occurrence after the day
 	overrides bool                 // it has them whatever the user has opted out of
+	oneOff    bool                 // the handler is one of a type without a rule
 	cut       bool                 // it has too many occurrences before the day to find those that were moved there
 	used      map[almanac.Series]almanac.UsedKeys
 }
@@ -236,6 +237,7 @@ func (g whyGatherer) rule(ctx context.Context, u almanac.User) (rule whyRule, er
 	if h, err := g.scheduler.Registry().Handler(g.request.Type); err == nil {
 		c, configures := h.(almanac.Configurer)
 		rule.overrides = configures && c.Settings().OverrideOptOuts
+		_, rule.oneOff = h.(almanac.OneOff)
 	}
 	var series []almanac.Series
 	for _, o := range rule.due {

@@ -209,3 +209,44 @@ func TestWhyHidesWhatAViewerMayNotSee(t *testing.T) {
 		require.Contains(t, found.Answers[0].Text, "Ada is ill", "the original")
 	}
 }
+
+func TestWhyFindsAnEventUnderTheDayOnWhichItRan(t *testing.T) {
+	t.Parallel()
+	w := newWhyHost(t, news(calendar.Daily{At: calendar.Clock{Hour: 9}}), "Asia/Tokyo")
+	w.now = time.Date(2026, time.March, 24, 16, 0, 0, 0, time.UTC) // the 25th in Tokyo
+	w.run(t)
+	belongs := w.why(t, "2026-03-21").Answers
+	require.Len(t, belongs, 1)
+	require.Contains(t, belongs[0].Text, "The occurrence of 2026-03-21 ran on 2026-03-25: it was delivered at 2026-03-25 01:00:00, under the key event-")
+	ran := w.why(t, "2026-03-25").Answers
+	require.Len(t, ran, 2, "its own occurrence, too")
+	require.Equal(t, belongs[0].Event.ID, ran[0].Event.ID)
+	require.Equal(t, "2026-03-21 2026-03-25", ran[0].Day.String()+" "+ran[0].Event.RanOn.String())
+	require.Contains(t, ran[0].Text, "The occurrence of 2026-03-21 ran on this day: it was delivered at 2026-03-25 01:00:00, ")
+	require.Len(t, w.why(t, "2026-03-24").Answers, 1)
+}
+
+func TestWhySaysThatATypeHasNoRule(t *testing.T) {
+	t.Parallel()
+	w := newWhyHost(t, almanac.OneOff{Type: newsletter, Via: "mail"}, "Etc/UTC")
+	at := calendar.WallTime{Date: calendar.Date{Year: 2026, Month: time.March, Day: 25}, Clock: calendar.Clock{Hour: 9}}
+	_, err := w.scheduler.ScheduleAt(t.Context(), w.user.ID, newsletter, almanac.ScheduleAtOptions{At: at, Key: "sale"})
+	require.NoError(t, err)
+	for _, day := range []string{"2026-03-24", "2026-03-26"} {
+		found := w.why(t, day)
+		require.Equal(t, []ops.WhyCode{ops.WhyNone}, codes(found))
+		require.Contains(t, found.Hiding(true, true).Answers[0].Text, "The type has no rule: its events are scheduled one by one.")
+		require.Equal(t, at.String(), found.Next.Local)
+	}
+}
+
+func TestWhyShowsFractionsOfASecondWhereTheyMatter(t *testing.T) {
+	t.Parallel()
+	w := newWhyHost(t, news(calendar.Daily{At: calendar.Clock{Hour: 13}}), "Etc/UTC")
+	w.now = w.now.Add(time.Hour + 300*time.Millisecond)
+	made, err := w.scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Etc/UTC"})
+	require.NoError(t, err)
+	w.user = made.User
+	require.Contains(t, w.why(t, "2026-03-20").Answers[0].Text,
+		"due at 2026-03-20 13:00:00.000000, but the user was created only at 2026-03-20 13:00:00.300000. Times are those of Etc/UTC.")
+}

@@ -25,11 +25,31 @@ func (r *WhyResult) write() {
 type whyWords struct {
 	result *WhyResult
 	zone   calendar.Timezone
-	shown  []string // the times that a text may have
+	shown  []whyTime // the times that a text may have
+	exact  bool      // whether they are shown with fractions of a second
 }
 
-// text returns the sentences of an answer.
+// whyTime is a time and how it is shown.
+type whyTime struct {
+	at   time.Time
+	text string
+}
+
+// text returns the sentences of an answer. Its times have fractions of a second if two different ones would be shown alike.
 func (w *whyWords) text(a WhyAnswer) string {
+	text := w.sentences(a)
+	alike := slices.ContainsFunc(w.shown, func(one whyTime) bool {
+		return strings.Count(text, one.text) > 1 && slices.ContainsFunc(w.shown, func(o whyTime) bool { return o.text == one.text && !o.at.Equal(one.at) })
+	})
+	if !alike {
+		return text
+	}
+	w.shown, w.exact = nil, true
+	return w.sentences(a)
+}
+
+// sentences returns the sentences of an answer.
+func (w *whyWords) sentences(a WhyAnswer) string {
 	var text strings.Builder
 	text.WriteString(w.sentence(a))
 	if a.Event == nil && a.Pause != nil {
@@ -57,7 +77,7 @@ func (w *whyWords) text(a WhyAnswer) string {
 	if a.How != "" && a.How != "exact" && a.Code != WhyRejected {
 		fmt.Fprintf(&text, " How its time was found: %s.", a.How)
 	}
-	if slices.ContainsFunc(w.shown, func(time string) bool { return strings.Contains(text.String(), time) }) {
+	if slices.ContainsFunc(w.shown, func(one whyTime) bool { return strings.Contains(text.String(), one.text) }) {
 		fmt.Fprintf(&text, " Times are those of %s.", w.zone)
 	}
 	return text.String()
@@ -185,6 +205,9 @@ func (w *whyWords) ofDay(a WhyAnswer) string {
 	case WhyNoHandler:
 		return fmt.Sprintf("No event of %s is known on this day, and this program has no handler of the type that could say more.", r.Type)
 	default:
+		if r.oneOff {
+			return fmt.Sprintf("No event of %s is known for this user on this day. The type has no rule: its events are scheduled one by one.", r.Type)
+		}
 		return fmt.Sprintf("The rule of %s has no occurrence for this user on this day.", r.Type)
 	}
 }
@@ -195,9 +218,9 @@ func (w *whyWords) ofEvent(a WhyAnswer) string {
 	ended := w.time(e.EndedAt)
 	switch a.Code {
 	case WhyDelivered:
-		return fmt.Sprintf("It was delivered at %s, under the key %s, after %s.", ended, e.IdempotencyKey, attempts(e.Attempts))
+		return w.ran(a, fmt.Sprintf("was delivered at %s, under the key %s, after %s", ended, e.IdempotencyKey, attempts(e.Attempts)))
 	case WhyFailed:
-		return fmt.Sprintf("It failed at %s after %s%s.", ended, attempts(e.Attempts), detail(a.Detail))
+		return w.ran(a, fmt.Sprintf("failed at %s after %s%s", ended, attempts(e.Attempts), detail(a.Detail)))
 	case WhyCalledOff:
 		return fmt.Sprintf("It was called off at %s, before or during its attempt%s.", ended, detail(a.Detail))
 	case WhyCancelled:
@@ -237,6 +260,18 @@ func (w *whyWords) ofEvent(a WhyAnswer) string {
 		return fmt.Sprintf("It was due at %s, and no program has claimed it. Either no running program has a handler of %s, or all of them are busy.", at, w.result.Type)
 	default:
 		return fmt.Sprintf("It is due at %s.", at)
+	}
+}
+
+// ran says what became of an event that was attempted, and on which day, if that is not the day to which it belongs.
+func (w *whyWords) ran(a WhyAnswer, what string) string {
+	switch day := a.Event.RanOn; {
+	case a.Day == day:
+		return "It " + what + "."
+	case w.result.Day == day:
+		return fmt.Sprintf("The occurrence of %s ran on this day: it %s.", a.Day, what)
+	default:
+		return fmt.Sprintf("The occurrence of %s ran on %s: it %s.", a.Day, day, what)
 	}
 }
 
@@ -281,7 +316,10 @@ func (w *whyWords) time(at time.Time) string {
 	}
 	wall := w.zone.WallTime(at)
 	shown := fmt.Sprintf("%s %s", wall.Date, wall.Clock)
-	w.shown = append(w.shown, shown)
+	if w.exact {
+		shown += fmt.Sprintf(".%06d", at.Nanosecond()/1000)
+	}
+	w.shown = append(w.shown, whyTime{at, shown})
 	return shown
 }
 

@@ -216,6 +216,8 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		b := k.news("sale", 48*time.Hour)
 		b.Audience = broadcast.Audience{Attributes: json.RawMessage(`{"a": 1}`), Zones: []string{"UTC", "Asia/Tokyo"}}
 		k.same("existed", must(k.Start(k.Context(), b))(k.kit).Existed, false)
+		stored := must(k.Get(k.Context(), "sale"))(k.kit)
+		k.same("created", stored.Steps[0].At, stored.CreatedAt)
 		k.same("existed", must(k.Start(k.Context(), b))(k.kit).Existed, true)
 		b.Passed, b.Payload = broadcast.Now, nil
 		_, err := k.Start(k.Context(), b)

@@ -122,7 +122,7 @@ var whyBroadcastCases = map[string]func(*broadcastKit){
 		k.send(b)
 		day := b
 		day.At.Date = b.At.Date.AddDays(-1)
-		k.same("another day", k.allNews(user, day)[0].Code, ops.WhyEnded)
+		k.same("another day", k.allNews(user, day)[0].Code, ops.WhyNone)
 		about := must(k.About(k.Context(), must(k.r.User(k.Context(), user))(k.kit), "OTHER", b.At.Date))(k.kit)
 		k.same("another type", len(about), 0)
 		instant := broadcast.Broadcast{Name: "instant", Type: "NEWS", Instant: b.At.Labelled(), Passed: broadcast.Skip, Payload: b.Payload}

@@ -79,7 +79,7 @@ func whyText(found ops.WhyResult) string {
 		case next.Start.IsZero():
 			text.WriteString(", when its lane is resumed")
 		case next.Start.After(next.Due):
-			fmt.Fprintf(&text, ", expected to start at %s", instantText(next.Start))
+			fmt.Fprintf(&text, ", expected to start at %s there", calendar.StoredTimezone(next.Zone).WallTime(next.Start))
 		}
 		text.WriteString("\n")
 	}

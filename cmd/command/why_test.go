@@ -3,12 +3,14 @@ package command
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 func TestWhyExplainsADay(t *testing.T) {
@@ -45,6 +47,13 @@ func TestWhyExplainsADay(t *testing.T) {
 	r = runAs(t.Context(), host, "why", "stranger", "NIGHTLY", "2094-03-14", "--database-url", c.url)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, "or the user was deleted: nothing is kept of a deleted user")
+}
+
+func TestWhySaysWhatIsNextInOneZone(t *testing.T) {
+	t.Parallel()
+	due := time.Date(2094, time.March, 14, 14, 0, 0, 0, time.UTC)
+	next := ops.WhyNext{Due: due, Local: "2094-03-14T10:00:00", Zone: "America/New_York", Start: due.Add(5 * time.Minute)}
+	require.Equal(t, "next: 2094-03-14T10:00:00 in America/New_York, expected to start at 2094-03-14T10:05:00 there\n", whyText(ops.WhyResult{Next: &next}))
 }
 
 func TestWhyNamesTheBroadcast(t *testing.T) {
