@@ -144,6 +144,9 @@ func TestWhyFindsAnEventThatWasMoved(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, ops.WhyDelivered, found[0].Code)
 	require.WithinDuration(t, w.now, found[0].Event.EndedAt, time.Second)
+	ran := w.why(t, "2026-03-20").Answers
+	require.Len(t, ran, 2)
+	require.Contains(t, ran[1].Text, "The occurrence of 2026-03-21 ran on this day: it was delivered at 2026-03-20 12:00:00, ")
 }
 
 func TestWhyUsesTheTrail(t *testing.T) {
