@@ -94,6 +94,9 @@ func (b *bench) broadcastBeside(ctx context.Context, db database, stores, schedu
 			return nil, err
 		}
 		readings = append(readings, reading{"rate", "events/s", t.rate()})
+		if !schedules {
+			readings = append(readings, t.spent.readings(t.done)...)
+		}
 	}
 	if schedules {
 		if _, err := m.wait(ctx, time.Until(o.first.Add(expected))+patience); err != nil {
@@ -121,6 +124,10 @@ func (b *bench) storeBroadcast(ctx context.Context, db database) (tally, error) 
 	if err != nil {
 		return tally{}, err
 	}
+	before, err := db.gauge.read(ctx)
+	if err != nil {
+		return tally{}, err
+	}
 	began := time.Now()
 	at := calendar.WallTimeOf(time.Now().UTC().AddDate(0, 1, 0).Truncate(time.Second))
 	if _, err := sender.Start(ctx, broadcast.Broadcast{Name: "sale", Type: newsType, At: at, Passed: broadcast.Skip}); err != nil {
@@ -130,9 +137,13 @@ func (b *bench) storeBroadcast(ctx context.Context, db database) (tally, error) 
 		return tally{}, err
 	}
 	took := time.Since(began)
+	after, err := db.gauge.read(ctx)
+	if err != nil {
+		return tally{}, err
+	}
 	p, err := sender.Progress(ctx, "sale")
 	if err == nil && p.Total().Stored < b.Events {
 		err = fmt.Errorf("%d of %d events were stored", p.Total().Stored, b.Events)
 	}
-	return tally{done: p.Total().Stored, took: took}, err
+	return tally{done: p.Total().Stored, took: took, spent: after.since(before)}, err
 }
