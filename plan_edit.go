@@ -367,7 +367,7 @@ func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 }
 
 // oneOff plans the event of ScheduleAt for a user who has none with its key.
-func (p *backfillPlan) oneOff(o ScheduleAtOptions, one UserSeries, now time.Time) ([]Event, error) {
+func (p *backfillPlan) oneOff(t *isolate.Thread, o ScheduleAtOptions, one UserSeries, now time.Time) ([]Event, error) {
 	eventType := p.handler.EventType()
 	series := SeriesOf(Event{Type: eventType, OccurrenceKey: o.Key, Origin: o.origin()})
 	if one.Open[series] != "" || len(one.Used[series]) > 0 {
@@ -376,7 +376,9 @@ func (p *backfillPlan) oneOff(o ScheduleAtOptions, one UserSeries, now time.Time
 	if unwanted(p.handler, one.User, "") {
 		return nil, optedOut(one.User, eventType)
 	}
-	e, err := p.oneOffAs(p.ctx, p.handler, Roster{User: one.User, Now: now}, func() (Event, error) { return o.event(p.handler, one.User) })
+	g := p.guard(p.ctx, one.User.ID)
+	g.thread = t
+	e, err := p.oneOffAs(g, p.handler, Roster{User: one.User, Now: now}, func() (Event, error) { return o.event(p.handler, one.User) })
 	if err != nil {
 		return nil, err
 	}

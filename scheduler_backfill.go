@@ -198,7 +198,9 @@ func (s *scheduler) ScheduleAtEach(ctx context.Context, eventType string, o Sche
 		return AddEventsResult{}, err
 	}
 	p := &backfillPlan{scheduler: s, ctx: ctx, handler: h, blocked: make(map[uuid.UUID]error)}
-	p.each = func(one UserSeries, now time.Time) ([]Event, error) { return p.oneOff(o, one, now) }
+	p.each = func(t *isolate.Thread, one UserSeries, now time.Time) ([]Event, error) {
+		return p.oneOff(t, o, one, now)
+	}
 	refused, added, err := p.add(add)
 	added.Refused = refused
 	return added, err
@@ -212,7 +214,7 @@ type backfillPlan struct {
 	*scheduler
 	ctx     context.Context
 	handler EventHandler
-	each    func(one UserSeries, now time.Time) ([]Event, error) // plans the events of a user
+	each    func(t *isolate.Thread, one UserSeries, now time.Time) ([]Event, error) // plans the events of a user
 	// blocked are the users whose plans were given up. The handler is not called again for them
 	// when the page is repeated.
 	blocked map[uuid.UUID]error
@@ -235,7 +237,11 @@ func (p *backfillPlan) add(store func(planEach) (AddEventsResult, error)) (refus
 			return zones.stampAll(events), failed, err
 		})
 		s.notifyEvents(ctx, EventCreated, added.Events)
-		stored = append(stored, added.Events...)
+		if stored == nil {
+			stored = added.Events
+		} else {
+			stored = append(stored, added.Events...)
+		}
 		again = errors.Is(err, isolate.ErrBlocked) && ctx.Err() == nil
 	}
 	added.Events = stored
@@ -256,15 +262,18 @@ func (p *backfillPlan) add(store func(planEach) (AddEventsResult, error)) (refus
 func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, refused []Refusal, err error) {
 	planned := make([][]Event, len(users))
 	failed := make([]error, len(users))
-	share := max(1, (len(users)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	planners := max(1, runtime.GOMAXPROCS(0)-1)
+	share := max(1, (len(users)+planners-1)/planners)
 	var group sync.WaitGroup
 	for from := 0; from < len(users); from += share {
 		group.Go(func() {
+			thread := new(isolate.Thread)
+			defer thread.Close()
 			for i := from; i < min(from+share, len(users)); i++ {
 				if failed[i] = p.blocked[users[i].User.ID]; failed[i] != nil {
 					continue
 				}
-				if planned[i], failed[i] = p.each(users[i], now); errors.Is(failed[i], isolate.ErrBlocked) {
+				if planned[i], failed[i] = p.each(thread, users[i], now); errors.Is(failed[i], isolate.ErrBlocked) {
 					return
 				}
 			}
@@ -288,8 +297,9 @@ func (p *backfillPlan) plan(users []UserSeries, now time.Time) (events []Event, 
 }
 
 // next plans the next events of a user.
-func (p *backfillPlan) next(one UserSeries, now time.Time) ([]Event, error) {
+func (p *backfillPlan) next(t *isolate.Thread, one UserSeries, now time.Time) ([]Event, error) {
 	g := p.guard(p.ctx, one.User.ID)
+	g.thread = t
 	list, err := g.series(p.handler, one.User)
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 			if !o.moves(*open) {
 				return Edit{}, nil
 			}
-			e, err := s.oneOffAs(ctx, h, r, func() (Event, error) { return o.moved(h, r.User, *open) })
+			e, err := s.oneOffAs(s.guard(ctx, r.User.ID), h, r, func() (Event, error) { return o.moved(h, r.User, *open) })
 			return Edit{Changed: []Event{zones.stamp(e)}}, err
 		}
 		if len(r.Used[series]) > 0 {
@@ -130,7 +130,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if len(all) >= maxOpen {
 			return Edit{}, &ValidationError{[]FieldError{{Field: "user", Problem: fmt.Sprintf("has %d open events, and no more are scheduled", len(all))}}}
 		}
-		e, err := s.oneOffAs(ctx, h, r, func() (Event, error) { return o.event(h, r.User) })
+		e, err := s.oneOffAs(s.guard(ctx, r.User.ID), h, r, func() (Event, error) { return o.event(h, r.User) })
 		e.ID = stamped(e.ID, ticksOf(r.Now))
 		return Edit{New: []Event{zones.stamp(e)}}, err
 	})
@@ -178,8 +178,8 @@ func (s *scheduler) oneOffHandler(eventType string, o ScheduleAtOptions) (EventH
 }
 
 // oneOffAs returns the event that a function makes, unless the user refuses it.
-func (s *scheduler) oneOffAs(ctx context.Context, h EventHandler, r Roster, plan func() (Event, error)) (Event, error) {
-	e, err := guarded(s.guard(ctx, r.User.ID), "planning", h.EventType(), plan)
+func (s *scheduler) oneOffAs(g guard, h EventHandler, r Roster, plan func() (Event, error)) (Event, error) {
+	e, err := guarded(g, "planning", h.EventType(), plan)
 	if err == nil && unwantedThen(h, r.User, e, r.Now) {
 		err = optedOut(r.User, h.EventType())
 	}

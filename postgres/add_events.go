@@ -63,8 +63,8 @@ type addition struct {
 	eventType string
 	ids       []uuid.UUID
 	plan      planEvents
-	// absent says that the users had none of the series of the events just now, so the series are not looked up. A series that
-	// another transaction has added since gets no event.
+	// absent says that the users had none of the series of the events just now, so the series are not looked up. The plan has one event for
+	// each user. A series that another transaction has added since is an error (series_name_key).
 	absent bool
 }
 
@@ -81,7 +81,11 @@ func (s *Store) addTo(ctx context.Context, tx pgx.Tx, keys keys, a addition) (ad
 	}
 	wanted = slices.DeleteFunc(wanted, func(e almanac.Event) bool { return slices.Contains(locked, e.UserID) })
 	added.Users, added.Locked = len(users)-len(locked), append(added.Locked, locked...)
-	if added.Events, err = s.insert(ctx, tx, keys, wanted); err != nil {
+	insert := s.insert
+	if a.absent {
+		insert = s.insertFirst
+	}
+	if added.Events, err = insert(ctx, tx, keys, wanted); err != nil {
 		return added, err
 	}
 	return added, s.hint(ctx, tx, added.Events)

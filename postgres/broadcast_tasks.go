@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,12 +98,7 @@ func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.
 	if t.Zone.Skipped || len(p.at.ids) == 0 {
 		return p.pass(ctx, nil)
 	}
-	whole := len(p.at.ids)
-	added, err = addInHalves(p.at.ids, func(ids []uuid.UUID) (almanac.AddEventsResult, error) {
-		return p.add(ctx, ids, len(ids) == whole)
-	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
-		return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
-	})
+	added, err = p.addAll(ctx)
 	if cause := err; p.at.reads > 0 && len(added.Events) == 0 && doubtful(ofStore(cause)) { // the first reading has stored the others
 		for _, id := range p.at.ids {
 			added.Refused = append(added.Refused, almanac.Refusal{UserID: id, Err: cause})
@@ -116,14 +113,47 @@ func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.
 
 // broadcastPage is a page of users of a zone.
 type broadcastPage struct {
-	store  *Store
-	task   broadcast.Task
-	term   time.Duration
-	plan   func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)
-	at     broadcastPlace
-	locked int  // users of the page
-	tells  bool // whether the next counts are the first ones of a reading
-	moved  bool // whether the zone has the place after the page
+	store *Store
+	task  broadcast.Task
+	term  time.Duration
+	plan  func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)
+	at    broadcastPlace
+
+	planning sync.Mutex // one half is planned while the other one is stored
+	mu       sync.Mutex // guards what follows
+	locked   int        // users of the page
+	tells    bool       // whether the next counts are the first ones of a reading
+	moved    bool       // whether the zone has the place after the page
+}
+
+// abreast is the number of users from which a page is stored in two halves at once.
+const abreast = 100
+
+// addAll stores the events of the users of the page, in two halves at once if the page is large. The first page of a reading is stored as
+// one, because its counts replace those of the reading before.
+func (p *broadcastPage) addAll(ctx context.Context) (added almanac.AddEventsResult, err error) {
+	parts := [][]uuid.UUID{p.at.ids}
+	if len(p.at.ids) >= abreast && !p.tells && !p.store.InTransaction() {
+		parts = halves(p.at.ids)
+	}
+	results, errs := make([]almanac.AddEventsResult, len(parts)), make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, part := range parts {
+		group.Go(func() {
+			results[i], errs[i] = addInHalves(part, func(ids []uuid.UUID) (almanac.AddEventsResult, error) {
+				return p.add(ctx, ids, len(ids) == len(p.at.ids))
+			}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
+				return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
+			})
+		})
+	}
+	group.Wait()
+	added, err = results[0], errs[0]
+	for i, one := range results[1:] {
+		added = sum(added, one)
+		err = cmp.Or(err, errs[i+1])
+	}
+	return added, err
 }
 
 // broadcastPlace is where a page is in its zone.
@@ -173,15 +203,21 @@ func (p *broadcastPage) read(ctx context.Context, limit int) error {
 
 // add stores the events of some users of the page, and with those of all users the place after the page.
 func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (added almanac.AddEventsResult, err error) {
+	if added, err = p.addThose(ctx, ids, whole, true); violates(err, "series_name_key") { // another transaction has just added one of the series
+		added, err = p.addThose(ctx, ids, whole, false)
+	}
+	return added, err
+}
+
+func (p *broadcastPage) addThose(ctx context.Context, ids []uuid.UUID, whole, absent bool) (added almanac.AddEventsResult, err error) {
 	s, refused := p.store, make(map[uuid.UUID]error)
 	err = s.transactKeys(ctx, "store a page of a broadcast", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
-			return err
-		}
 		clear(refused)
 		var err error
 		added, err = s.addTo(ctx, tx, keys, addition{p.task.Type, ids, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
+			p.planning.Lock()
 			events, no, err := p.plan(users, now)
+			p.planning.Unlock()
 			for _, one := range users {
 				delete(refused, one.User.ID)
 			}
@@ -189,7 +225,7 @@ func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (a
 				refused[one.UserID] = one.Err
 			}
 			return events, err
-		}, true})
+		}, absent})
 		if err != nil {
 			return err
 		}
@@ -201,9 +237,14 @@ func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (a
 				counts.Refused++
 			}
 		}
+		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
+			return err
+		}
 		return p.count(ctx, tx, counts, len(added.Locked), whole)
 	})
 	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.tells, p.moved, p.locked = false, whole, p.locked+len(added.Locked)
 	}
 	return added, err

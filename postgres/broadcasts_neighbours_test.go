@@ -1,7 +1,10 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -388,4 +391,57 @@ func TestABroadcastThatIsBeingDeletedCannotBeResumed(t *testing.T) {
 	require.NoError(t, sender.Delete(t.Context(), "sale"))
 	_, err = sender.Get(t.Context(), "sale")
 	require.ErrorIs(t, err, almanac.ErrNotFound)
+}
+
+// overtaken is a store beside another program, which stores the event of a user just before a page with that user does.
+type overtaken struct {
+	*postgres.Store
+	user uuid.UUID
+	page almanac.Page // of that user alone
+	once sync.Once
+}
+
+func (o *overtaken) StoreBroadcast(ctx context.Context, task broadcast.Task, term time.Duration, limit int, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (almanac.AddEventsResult, error) {
+	return o.Store.StoreBroadcast(ctx, task, term, limit, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, refused []almanac.Refusal, err error) {
+		events, refused, err = plan(users, now)
+		i := slices.IndexFunc(events, func(e almanac.Event) bool { return e.UserID == o.user })
+		if i >= 0 && err == nil {
+			o.once.Do(func() {
+				_, err = o.AddEvents(ctx, "NEWS", o.page, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
+					e := events[i]
+					e.ID = uuid.New()
+					return []almanac.Event{e}, nil
+				})
+			})
+		}
+		return events, refused, err
+	})
+}
+
+// A page is stored in two halves at once. They count as one transaction does: users whom another transaction has locked, users whose event the
+// database refuses, and a user whose event another program has stored since the page was read are in both halves.
+func TestTheHalvesOfAPageCountTogether(t *testing.T) {
+	t.Parallel()
+	const users = 2500 // the page of users 1,000 to 1,999 is stored in halves
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	ids, _ := broadcasting(t, pool, store, users)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	locked, refused := []uuid.UUID{ids[1001], ids[1002], ids[1999]}, []uuid.UUID{ids[1003], ids[1998]}
+	refuseRow(t, pool, "BEFORE INSERT ON almanac.series", oneOf("NEW.user_id", refused), "P0001")
+	host, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = host.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = host.Exec(t.Context(), "SELECT FROM almanac.users WHERE "+oneOf("id", locked)+" FOR UPDATE")
+	require.NoError(t, err)
+
+	s, _ := newBroadcaster(t, pool)
+	sender, err := broadcast.New(s, &overtaken{Store: store, user: ids[1500], page: almanac.Page{Limit: 1, After: almanac.Cursor(ids[1499].String())}})
+	require.NoError(t, err)
+	runs(t, sender)
+	p, err := sender.Progress(t.Context(), "sale")
+	require.NoError(t, err)
+	require.Equal(t, broadcast.Counts{Users: users, Stored: users - len(locked) - len(refused) - 1, Refused: len(locked) + len(refused)}, p.Total().Counts)
+	require.Equal(t, users-len(locked)-len(refused), rowsOf(t, pool, queuedNews)())
 }

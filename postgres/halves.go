@@ -126,14 +126,28 @@ func addInHalves(users []uuid.UUID, add func([]uuid.UUID) (almanac.AddEventsResu
 		if err != nil {
 			return err // the transaction stored nothing
 		}
-		all.Users += added.Users
-		all.Locked, all.Refused = append(all.Locked, added.Locked...), append(all.Refused, added.Refused...)
-		all.Stalled, all.Events = append(all.Stalled, added.Stalled...), append(all.Events, added.Events...)
+		all = sum(all, added)
 		return nil
 	}
 	err = inHalves(users, func(users []uuid.UUID) error { return note(add(users)) },
 		func(user uuid.UUID, cause error) error { return note(setAside(user, cause)) })
 	return all, err
+}
+
+// sum returns the sum of two results.
+func sum(a, b almanac.AddEventsResult) almanac.AddEventsResult {
+	a.Users += b.Users
+	a.Events, a.Stalled = join(a.Events, b.Events), join(a.Stalled, b.Stalled)
+	a.Locked, a.Refused = join(a.Locked, b.Locked), join(a.Refused, b.Refused)
+	return a
+}
+
+// join appends a list to another. It copies neither if one is empty, because there may be many events.
+func join[T any](a, b []T) []T {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a, b...)
 }
 
 // ofStore returns an error of an operation of the store, and nil for an error that the caller's
