@@ -33,7 +33,7 @@ const (
 
 // Run stores the events of broadcasts, and cancels those of stopped ones, until ctx ends. Any number of programs may run it, beside
 // [almanac.Runner].Run or without: each broadcast is the work of one program at a time, and of another one within 30 seconds when that program has died.
-// A page is one transaction of up to 1,000 users, who are locked meanwhile. Users who are locked by another
+// A page of up to 1,000 users is stored in two transactions at once, on two connections. They lock the users meanwhile. Users who are locked by another
 // transaction are tried again when the others are stored, seven times in 21 minutes, and after a resume. Stopped broadcasts come before all others.
 // One whose events cannot be cancelled is tried again after ten seconds, and the others are stored meanwhile.
 //

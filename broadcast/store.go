@@ -245,9 +245,10 @@ type Store interface {
 	TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Duration, without []string) (t Task, found bool, err error)
 
 	// StoreBroadcast reads up to limit users of the zone of a task who have no event of the broadcast, in the order of their ids, from where
-	// the last call ended. It stores events for them as [almanac.UserRepository].AddEvents does, in one transaction with the place and
-	// the counts of the zone, and extends the lease by a term. The error is [ErrTaken] if the broadcast is not [Storing] or the lease is another one;
-	// then nothing is stored. After the last user, [Task.Next] says when the zone is read again.
+	// the last call ended. It stores events for them as [almanac.UserRepository].AddEvents does, in transactions that each store counts of the zone
+	// and extend the lease by a term. The place of the zone is stored with the last of them, or after it. The error is [ErrTaken] if the broadcast
+	// is not [Storing] or the lease is another one; then that transaction stores nothing. It calls plan from one goroutine at a time. After the last user,
+	// [Task.Next] says when the zone is read again.
 	StoreBroadcast(ctx context.Context, t Task, term time.Duration, limit int, plan func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.Refusal, error)) (almanac.AddEventsResult, error)
 
 	// CancelBroadcast cancels up to limit pending events of a task whose broadcast is [Stopped], for its [Status.StopReason], and

@@ -1,4 +1,4 @@
--- Lock a broadcast, to change its state. Waits for a page that is being stored.
+-- Lock a broadcast, to change its state. Waits for a page that is being committed.
 --   @name text
 -- Returns its name.
 SELECT b.name
