@@ -43,12 +43,13 @@ type Scheduler interface {
 	// Foresee returns the events of a user that end from r.Now until an instant, if programs run all the time and each
 	// first attempt succeeds. They are as they end, in the order of UpdatedAt, which is when. r has the user with the
 	// open events and used keys of all types (see [UserRepository].Rosters). With replan, the pending events are
-	// planned again first, as by Reschedule. Foresee makes no call to the repository.
+	// planned again first, as by RescheduleType with the same passed. Without replan, passed has no effect. Foresee makes
+	// no call to the repository.
 	//
 	// Foresee obeys opt-outs, quiet hours, spread and catch-up, and plans follow-ups. It does not know the host's checks,
 	// the limits and pauses of lanes, and events whose type has no handler. If an event cannot be planned, or if there
 	// are more than 10,000 events, the error says so, beside the events before.
-	Foresee(ctx context.Context, r Roster, until time.Time, replan bool) ([]Event, error)
+	Foresee(ctx context.Context, r Roster, until time.Time, replan bool, passed time.Duration) ([]Event, error)
 
 	// ChannelOf returns the channel that the handler of an event chooses for it now. It is "" if the handler
 	// delivers its events itself (see [Executor]). The error is an [*UnsupportedEventTypeError] if the type

@@ -147,10 +147,10 @@ func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p Previ
 // maxForeseen limits the events of a user, so that a handler with an event every second does not fill the memory.
 const maxForeseen = 10_000
 
-func (s *scheduler) Foresee(ctx context.Context, r Roster, until time.Time, replan bool) ([]Event, error) {
+func (s *scheduler) Foresee(ctx context.Context, r Roster, until time.Time, replan bool, passed time.Duration) ([]Event, error) {
 	g := s.guard(ctx, r.User.ID)
 	if replan {
-		edit, err := s.replanAll(replanning{r, r.User, s.registry.EventTypes(), new(zoneView), g, s.window, 0, nil})
+		edit, err := s.replanAll(replanning{r, r.User, s.registry.EventTypes(), new(zoneView), g, s.window, passed, nil})
 		if err != nil {
 			return nil, err
 		}

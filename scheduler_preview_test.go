@@ -638,7 +638,7 @@ func foresee(t *testing.T, h almanac.EventHandler, r almanac.Roster, replan bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := scheduler.Foresee(t.Context(), r, r.Now.Add(48*time.Hour), replan)
+	events, err := scheduler.Foresee(t.Context(), r, r.Now.Add(48*time.Hour), replan, 0)
 	var lines []string
 	for _, e := range events {
 		lines = append(lines, string(e.Status)+" "+e.Wall.String()+" at "+e.UpdatedAt.Format("02T15:04"))

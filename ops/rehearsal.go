@@ -34,6 +34,9 @@ type RehearseOptions struct {
 	// RollOut first plans the pending events of all types again, as [RollOut] does, and those that users lack. The default
 	// is false: pending events stay as they are stored, and a changed rule shows in the events after them.
 	RollOut bool
+	// Passed says what becomes of an event whose new time has passed at the time of the copy, as RollOutOptions.Passed does. It needs
+	// RollOut. The default is the rule of an edit.
+	Passed time.Duration
 	// Capacity is how many events all programs together can start in one second. Zero means that it is not known.
 	Capacity float64
 	// Workers is how many users to rehearse at a time. Zero means the number of processors.
@@ -140,6 +143,8 @@ func (o RehearseOptions) checked() (RehearseOptions, error) {
 		return o, invalid("for", "is not between 0 and 366 days")
 	case !(o.Capacity >= 0): // every comparison with NaN is false
 		return o, invalid("capacity", "is negative")
+	case o.Passed != 0 && !o.RollOut:
+		return o, invalid("passed", "is for a roll-out")
 	case o.Workers < 0:
 		return o, invalid("workers", "is negative")
 	}
@@ -261,7 +266,7 @@ func (r *rehearsal) some(ctx context.Context, lines [][]byte) error {
 // rehearse adds the events of a user to a tally.
 func (r *rehearsal) rehearse(ctx context.Context, one almanac.Roster, t *tally) {
 	t.users++
-	events, err := r.scheduler.Foresee(ctx, one, r.done.Until, r.options.RollOut)
+	events, err := r.scheduler.Foresee(ctx, one, r.done.Until, r.options.RollOut, r.options.Passed)
 	for _, e := range events {
 		switch e.Status {
 		case almanac.Failed:

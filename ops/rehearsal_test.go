@@ -221,7 +221,7 @@ func (p program) foreseen(t *testing.T, until time.Time) map[string]time.Time {
 		read, err := p.Repository.Rosters(t.Context(), eventType, almanac.Page{})
 		require.NoError(t, err)
 		for _, r := range read.Items {
-			events, err := p.Scheduler.Foresee(t.Context(), r, until, false)
+			events, err := p.Scheduler.Foresee(t.Context(), r, until, false, 0)
 			require.NoError(t, err)
 			for _, e := range events {
 				if e.Status == almanac.Completed {

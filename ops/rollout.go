@@ -85,21 +85,15 @@ func (c *RollOutCounts) Add(o RollOutCounts) {
 	}
 }
 
-// RollOutExample is an event that a roll-out moves, adds, removes or cancels.
-type RollOutExample struct {
-	Was almanac.Event // zero if the event is added
-	Is  almanac.Event // zero if the event is removed or cancelled
-}
-
-const (
-	maxExamples = 10
-	maxRefusals = 1000
-)
+const maxRefusals = 1000
 
 // RollOutResult is the result of a roll-out.
 type RollOutResult struct {
 	RollOutCounts
-	Examples     []RollOutExample  // the first ten changed events, without their payloads
+	// Examples has up to ten changed events, without their payloads. It has as many as it can of each kind: moved to an
+	// earlier time, moved to a later time, due at once, added, removed, removed because the new time has passed, and cancelled. They are in
+	// this order, and of each kind those of the first users.
+	Examples     []RollOutExample
 	Refused      []almanac.Refusal // the first 1,000 users who could not be replanned; they are not in Users
 	RefusedUsers int               // how many users were refused, also beyond the first 1,000
 	// Next is where to continue, as RollOutOptions.After. It is empty when all users were processed.
@@ -119,7 +113,7 @@ type RollOutResult struct {
 // alone, that user is tried again at the end.
 // See docs/adr/0081-roll-out.md. The error is an [*almanac.ValidationError] if an option is invalid.
 func RollOut(ctx context.Context, s almanac.Scheduler, eventType string, options RollOutOptions) (RollOutResult, error) {
-	r := rollOut{s, eventType, options, RollOutResult{Next: options.After}, nil, make(map[uuid.UUID]bool)}
+	r := rollOut{scheduler: s, eventType: eventType, options: options, done: RollOutResult{Next: options.After}, ahead: make(map[uuid.UUID]bool)}
 	page, every, err := options.pace()
 	if err != nil {
 		return r.done, err
@@ -172,6 +166,7 @@ type rollOut struct {
 	done      RollOutResult
 	again     []almanac.Refusal  // the users to try again at the end, with their last errors
 	ahead     map[uuid.UUID]bool // the users after done.Next who were processed already
+	examples  [kindsOfExamples][]RollOutExample
 }
 
 var pageAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 3 * time.Second, Factor: 3, Jitter: 0.2}
@@ -344,23 +339,10 @@ func (r *rollOut) add(users []almanac.UpdateUserResult, refused []almanac.Refusa
 		}
 		r.done.count(u)
 		changed = changed || len(u.Moved)+len(u.Refreshed)+len(u.Added)+len(u.Removed)+len(u.Cancelled) > 0
-		for i, e := range u.Moved {
-			r.example(RollOutExample{u.Was[i], e})
-		}
-		for _, e := range slices.Concat(u.Removed, u.Cancelled) {
-			r.example(RollOutExample{Was: e})
-		}
-		for _, e := range u.Added {
-			r.example(RollOutExample{Is: e})
-		}
+		r.keepExamples(u)
 	}
+	r.done.Examples = spread(r.examples)
 	return changed
-}
-
-func (r *rollOut) example(one RollOutExample) {
-	if one.Was.Payload, one.Is.Payload = nil, nil; len(r.done.Examples) < maxExamples {
-		r.done.Examples = append(r.done.Examples, one)
-	}
 }
 
 // count adds a user.

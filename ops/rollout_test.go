@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,18 @@ func TestADryRunCountsWhatARollOutChanges(t *testing.T) {
 		}
 		dry := roll(true, 3)
 		require.Equal(t, dry.RollOutCounts, roll(true, 1000).RollOutCounts, "a dry run changes nothing")
+		rehearsed := func(o ops.RehearseOptions) []ops.RehearseCount {
+			o.For = 70 * 24 * time.Hour
+			users := new(bytes.Buffer)
+			_, err := ops.CopyUsers(context.Background(), repository, []string{"NOTICE"}, users, ops.CopyUsersOptions{})
+			require.NoError(t, err)
+			is, err := ops.Rehearse(context.Background(), scheduler, users, o)
+			require.NoError(t, err)
+			return is.Counts
+		}
+		next := rehearsed(ops.RehearseOptions{RollOut: true, Passed: passed})
 		run := roll(false, 3)
+		require.Equal(t, next, rehearsed(ops.RehearseOptions{}), "the same events as a rehearsal of the roll-out")
 		require.Equal(t, dry.RollOutCounts, run.RollOutCounts)
 		again := roll(false, 2)
 		require.Equal(t, ops.RollOutCounts{Users: 7, Unchanged: again.Unchanged, InFlight: run.InFlight}, again.RollOutCounts)
@@ -370,4 +382,50 @@ func ExampleRollOut() {
 	// Output:
 	// would move 3 and remove 0
 	// as the dry run said: true
+}
+
+// Two hundred users whose events move earlier must not hide the few that are removed, added or due at once.
+func TestARollOutShowsExamplesOfEachKind(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2027, time.March, 26, 12, 0, 0, 0, time.UTC)
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	zones := func(none, same, late string) almanac.EventHandler {
+		return almanac.Recurring{Type: "NOTICE", Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			switch u.Timezone.String() {
+			case none:
+				return nil, nil
+			case same:
+				return calendar.Monthly{Day: 28, At: calendar.Clock{Hour: 9}}, nil
+			case late:
+				return calendar.Monthly{Day: 25, At: calendar.Clock{Hour: 9}}, nil
+			default:
+				return calendar.Monthly{Day: 29, At: calendar.Clock{Hour: 9}}, nil
+			}
+		}}
+	}
+	storedUsers(t, repository, zones("", "Europe/Berlin", ""), 200) // also Kolkata and New York, on the 29th
+	schedule := func(dry bool) ops.RollOutResult {
+		after := zones("Asia/Kolkata", "America/New_York", "Europe/Berlin")
+		done, err := ops.RollOut(t.Context(), schedulerWith(t, repository, after), "NOTICE", ops.RollOutOptions{DryRun: dry, Passed: almanac.PassedNow, PageSize: 30})
+		require.NoError(t, err)
+		return done
+	}
+	kinds := func(done ops.RollOutResult) (text []string) {
+		for _, e := range done.Examples {
+			switch {
+			case e.Is.ID == uuid.Nil:
+				text = append(text, "removed "+e.Was.Zone)
+			case !e.Is.Due.After(now):
+				text = append(text, "due at once "+e.Is.Zone)
+			default:
+				text = append(text, "moved "+e.Is.Zone)
+			}
+		}
+		return text
+	}
+	dry := schedule(true)
+	moved, due, removed := "moved America/New_York", "due at once Europe/Berlin", "removed Asia/Kolkata"
+	require.Equal(t, []string{moved, moved, moved, moved, due, due, due, removed, removed, removed}, kinds(dry))
+	require.Equal(t, dry.Examples, schedule(true).Examples)
+	require.Equal(t, kinds(dry), kinds(schedule(false)))
 }

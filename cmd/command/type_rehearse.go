@@ -22,6 +22,7 @@ import (
 type rehearse struct {
 	Days      string `help:"How many days to rehearse, 1 to 366 (default ${default})." placeholder:"N" default:"30"`
 	RollOut   bool   `help:"Plan the pending events again first, as a roll-out would."`
+	Passed    string `help:"With --roll-out, an event whose new time has passed: as --passed of roll-out (default edit)." placeholder:"RULE" default:""`
 	Capacity  string `help:"How many events all your programs can start in a second; 0 if unknown (default ${default})." placeholder:"N" default:"0"`
 	Every     string `help:"Copy one of this many users; 1 for all (default ${default})." placeholder:"N" default:"1"`
 	Users     string `help:"Rehearse the users of this file instead of those of the database." placeholder:"FILE"`
@@ -36,7 +37,7 @@ type rehearse struct {
 }
 
 func (c *rehearse) parse(env *environment) (registry almanac.Registry, options ops.RehearseOptions, every int, err error) {
-	var errTypes, errDays, errEvery, errFiles, errCapacity, errTables error
+	var errTypes, errDays, errEvery, errFiles, errCapacity, errPassed, errTables error
 	if registry, errTypes = c.Handlers.parse(env.host); errTypes == nil && len(registry.EventTypes()) == 0 {
 		errTypes = errors.New("this command has no handlers: give --birthday or --anniversary, or use a command with your handlers")
 	}
@@ -54,7 +55,13 @@ func (c *rehearse) parse(env *environment) (registry almanac.Registry, options o
 		errTables = c.Tables.validate(env)
 	}
 	options = ops.RehearseOptions{For: time.Duration(days) * 24 * time.Hour, RollOut: c.RollOut, Capacity: capacity}
-	return registry, options, every, misused(errTypes, errDays, errEvery, errCapacity, errFiles, errTables)
+	switch {
+	case c.Passed != "" && !c.RollOut:
+		errPassed = errors.New("--passed: goes with --roll-out only")
+	case c.Passed != "":
+		options.Passed, errPassed = passedRule(c.Passed)
+	}
+	return registry, options, every, misused(errTypes, errDays, errEvery, errCapacity, errPassed, errFiles, errTables)
 }
 
 // noStore is the repository of a scheduler that only rehearses.

@@ -2,16 +2,20 @@ package command
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // rounds are due each day.
@@ -64,6 +68,35 @@ func TestARehearsalIsComparedWithThatOfAnotherProgram(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 }
 
+func TestARehearsalOfARollOutSaysWhatBecomesOfTimesThatHavePassed(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2027, time.March, 26, 12, 0, 0, 0, time.UTC)
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	monthly := func(day int) almanac.Registry {
+		registry, err := almanac.NewRegistry(almanac.Recurring{Type: "FEE", Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Monthly{Day: day, At: calendar.Clock{Hour: 9}}, nil
+		}})
+		require.NoError(t, err)
+		return registry
+	}
+	before, err := almanac.NewScheduler(repository, monthly(28))
+	require.NoError(t, err)
+	_, err = before.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"})
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "users.gz")
+	require.NoError(t, writeFile(name, func(w io.Writer) error {
+		_, err := ops.CopyUsers(t.Context(), repository, []string{"FEE"}, w, ops.CopyUsersOptions{})
+		return err
+	}))
+
+	for passed, atOnce := range map[string]bool{"edit": false, "skip": false, "now": true, "60h": true, "2h": false} {
+		r := runAs(t.Context(), Host{Registry: monthly(25)}, "rehearse", "--users", name, "--days", "40", "--roll-out", "--passed", passed)
+		require.Equal(t, exitOK, r.code, r.errs)
+		require.Contains(t, r.out, "2027-04-25  FEE   1\n", passed)
+		require.Equal(t, atOnce, strings.Contains(r.out, "2027-03-26  FEE   1\n"), passed)
+	}
+}
+
 func TestARehearsalNeedsHandlers(t *testing.T) {
 	t.Parallel()
 	stock := func(args ...string) result {
@@ -71,5 +104,7 @@ func TestARehearsalNeedsHandlers(t *testing.T) {
 	}
 	checkMisuse(t, stock(), "this command has no handlers: give --birthday or --anniversary, or use a command with your handlers")
 	checkMisuse(t, stock("--birthday", "--days", "400", "--every", "0", "--capacity", "-1"), `--days: "400" is not a number from 1 to 366`, `--every: "0" is not a number from 1 to 1000000`, `--capacity: "-1" is not a number, or negative`)
+	checkMisuse(t, stock("--birthday", "--passed", "now"), "--passed: goes with --roll-out only")
+	checkMisuse(t, stock("--birthday", "--roll-out", "--passed", "soon"), `--passed: "soon" is none of edit, now and skip, and no duration such as 24h`)
 	checkMisuse(t, stock("--birthday", "--users", "x", "--save-users", "y"), "--users goes with neither --save-users nor --every")
 }
