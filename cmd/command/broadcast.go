@@ -40,6 +40,7 @@ type startBroadcast struct {
 	Newcomers bool    `help:"Also to users who are created before their time has come."`
 	DryRun    bool    `help:"Send nothing; show when and to how many users."`
 	Yes       bool    `help:"Send it."`
+	Force     bool    `help:"Also of a type that is not known."`
 	JSON      bool    `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
@@ -118,6 +119,11 @@ func (c *startBroadcast) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	return c.Tables.useSender(ctx, env, b.Type, func(sender *broadcast.Sender) error {
+		if !c.Force {
+			if err := c.Tables.checkType(ctx, env, b.Type); err != nil {
+				return fmt.Errorf("%w; --force sends it nevertheless", err)
+			}
+		}
 		if c.DryRun {
 			return c.preview(ctx, env, sender, b)
 		}

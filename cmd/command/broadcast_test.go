@@ -73,6 +73,9 @@ func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	other := broadcasts("start", "sale", "--type", "NEWS", "--at", "2094-03-15T10:00", "--passed", "skip", "--yes")
 	require.Equal(t, exitFailed, other.code)
 	require.Contains(t, other.errs, `"sale" exists, with another payload, at`+"\n", "%s", other.errs)
+	misspelt := almanacAt(t, today, "broadcasts", "start", "other", "--type", "NEW", "--at", "2094-03-15T10:00", "--passed", "skip", "--yes", "--database-url", url)
+	require.Equal(t, exitFailed, misspelt.code)
+	require.Contains(t, misspelt.errs, `known types are "NEWS", "RENEWAL" (did you mean "NEWS"?); --force sends it nevertheless`)
 	missing := broadcasts("show", "other")
 	require.Equal(t, result{exitFailed, "", "acme: there is no broadcast \"other\"\n"}, missing)
 	require.Contains(t, broadcasts("stop", "other").errs, "there is no broadcast")
@@ -88,7 +91,7 @@ func TestTheStockCommandStartsABroadcastToAList(t *testing.T) {
 	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.OneOff{Type: "NEWS"})
 	first := subscribers(t, url, host, 3)
 	file := fileOf(t, "ids.txt", first[0].UserID.String()+"\n\n"+first[1].UserID.String()+"\nnobody\n")
-	start := []string{"broadcasts", "start", "recall", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "now", "--users", file, "--yes", "--database-url", url}
+	start := []string{"broadcasts", "start", "recall", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "now", "--users", file, "--yes", "--force", "--database-url", url}
 
 	r := almanacAt(t, today, start...)
 

@@ -133,7 +133,7 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 		return entries, found.Next, err
 	})
 	if err == nil && found == 0 && c.Filters.Type != "" {
-		err = c.Tables.hintType(ctx, env, pool, c.Filters.Type)
+		err = c.Tables.checkType(ctx, env, c.Filters.Type)
 	}
 	if err == nil && found == 0 && c.Order.Reason != "" {
 		fmt.Fprintln(env.errs, "reasons are compared from their beginning, in the same case")

@@ -145,6 +145,9 @@ func (c *changing) run(ctx context.Context, env *environment, what ops.Operation
 	} else {
 		done, err = p.each(ctx, scheduler, what)
 	}
+	if err == nil && c.Filters.Type != "" && len(done.Events)+len(done.Refused)+done.RequeuedBefore == 0 {
+		err = c.Tables.checkType(ctx, env, c.Filters.Type)
+	}
 	report := changeReportOf(what, p.how.DryRun, done, err)
 	if what == ops.RunNow && !p.how.DryRun {
 		report.quiet = quietHoursOf(done.Events, began, p.how.RunNow.Force)

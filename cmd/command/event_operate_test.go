@@ -208,7 +208,7 @@ func TestPauseRefusesTypesThatNothingKnows(t *testing.T) {
 	r := run("pause", "c")
 	require.Equal(t, exitFailed, r.code)
 	require.Empty(t, r.out)
-	require.Equal(t, `almanac: no event of type "c" is pending, in flight or among the last 10000 that ended; `+
+	require.Equal(t, `almanac: the type "c" is not known: no program has run with a handler of it, and no event of it is pending, in flight or among the last 10000 that ended; `+
 		`known types are "A", "B", "C" (did you mean "C"?); --force pauses it nevertheless`+"\n", r.errs)
 	require.Equal(t, "nothing is paused\n", run("pauses").out)
 

@@ -175,7 +175,7 @@ func TestPauseKnowsTheTypesOfTheHost(t *testing.T) {
 
 	r := runAs(t.Context(), host, "pause", "RENEWALS", "--database-url", url)
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.errs, `acme: no event of type "RENEWALS" is pending`)
+	require.Contains(t, r.errs, `acme: the type "RENEWALS" is not known`)
 	r = runAs(t.Context(), hostOf(t, renewals(), almanac.Birthday{}), "pause", "RENEWALS", "--database-url", url)
 	require.Contains(t, r.errs, `; known types are "BIRTHDAY", "RENEWAL" (did you mean "RENEWAL"?); --force pauses it nevertheless`)
 	require.Equal(t, result{exitOK, "RENEWALS is paused\n", ""}, runAs(t.Context(), host, "pause", "RENEWALS", "--force", "--database-url", url))

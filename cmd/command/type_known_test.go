@@ -14,16 +14,23 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-func TestListsAndResumeSayThatATypeIsNotKnown(t *testing.T) {
+func TestATypeThatIsNotKnownIsAnError(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
 	resume := func(eventType string) result {
 		return almanacAt(t, today, "resume", eventType, "--database-url", c.url)
 	}
-	const unknown = `no event of type "NOPE" is pending, in flight or among the last 10000 that ended; known types are "A", "B", "C"` + "\n"
+	const unknown = `the type "NOPE" is not known: no program has run with a handler of it, and no event of it is pending, in flight or among the last 10000 that ended; known types are "A", "B", "C"` + "\n"
 
-	require.Equal(t, result{exitOK, "no events\n", unknown}, c.run("list", "--type", "NOPE"))
-	require.Equal(t, result{exitOK, "", unknown}, c.run("list", "--type", "NOPE", "--json"))
+	require.Equal(t, result{exitFailed, "no events\n", "almanac: " + unknown}, c.run("list", "--type", "NOPE"))
+	require.Equal(t, result{exitFailed, "", "almanac: " + unknown}, c.run("list", "--type", "NOPE", "--json"))
+	for _, operation := range []string{"cancel", "run-now", "requeue"} {
+		r := c.run(operation, "--type", "NOPE", "--due-until", "2094-01-01", "--dry-run")
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.errs, unknown, operation)
+	}
+	r := almanacAt(t, today, "why", adaID, "NOPE", "2094-01-01", "--database-url", c.url)
+	require.Equal(t, result{exitFailed, "", "almanac: " + unknown}, r)
 	require.Equal(t, result{exitOK, "no events\n", ""}, c.run("list", "--type", "A", "--failed"), "the type is known")
 	require.Equal(t, result{exitOK, "NOPE was not paused\n", unknown}, resume("NOPE"))
 	require.Equal(t, result{exitOK, "A was not paused\n", ""}, resume("A"))

@@ -225,7 +225,8 @@ func (t *tables) unknownType(ctx context.Context, env *environment, database que
 	}
 	known = append(known, registry.EventTypes()...)
 	slices.Sort(known)
-	return fmt.Sprintf("no event of type %q is pending, in flight or among the last %d that ended; %s", eventType, knownLimit, typesText(slices.Compact(known), eventType)), nil
+	return fmt.Sprintf("the type %q is not known: no program has run with a handler of it, and no event of it is pending, in flight or among the last %d that ended; %s",
+		eventType, knownLimit, typesText(slices.Compact(known), eventType)), nil
 }
 
 // unknownLane says that a name is neither a known type nor that of a lane with settings or pending events.
@@ -254,11 +255,16 @@ func (t *tables) hintLane(ctx context.Context, env *environment, database querie
 	return err
 }
 
-// hintType writes to standard error that a type is not known, if so.
-func (t *tables) hintType(ctx context.Context, env *environment, database querier, eventType string) error {
-	unknown, err := t.unknownType(ctx, env, database, eventType)
+// checkType returns an error if a type is not known: it may be misspelt.
+func (t *tables) checkType(ctx context.Context, env *environment, eventType string) error {
+	conn, _, err := t.dial(ctx, env, statementLimit)
+	if err != nil {
+		return err
+	}
+	defer disconnect(ctx, conn)
+	unknown, err := t.unknownType(ctx, env, conn, eventType)
 	if err == nil && unknown != "" {
-		fmt.Fprintln(env.errs, printable(unknown))
+		err = errors.New(unknown)
 	}
 	return err
 }

@@ -131,7 +131,7 @@ func TestAnOptOutOfATypeThatNothingKnowsIsRefused(t *testing.T) {
 	c.event(c.user, "OFFER", 2099, nil)
 
 	r := users("opt-out", "--type", "OFER")
-	require.Equal(t, result{exitFailed, "", `almanac: no event of type "OFER" is pending, in flight or among the last 10000 that ended; ` +
+	require.Equal(t, result{exitFailed, "", `almanac: the type "OFER" is not known: no program has run with a handler of it, and no event of it is pending, in flight or among the last 10000 that ended; ` +
 		`known types are "A", "B", "C", "OFFER" (did you mean "OFFER"?); --force stores the opt-out nevertheless` + "\n"}, r)
 	require.Contains(t, users("opt-in", "--type", "A").out, "refuses nothing", "the opt-out was not stored")
 	for _, known := range []string{"A", "B", "C", "OFFER"} {
@@ -153,8 +153,8 @@ func TestHelpOfOptOutsIsThatOfTheCommand(t *testing.T) {
 	require.Contains(t, help(stock, "opt-in"), "This command has no handlers, so it plans nothing.")
 	require.Contains(t, help(own, "opt-in"), "is planned in the same transaction, by the handlers of this program.")
 	require.NotContains(t, help(own, "opt-in"), "no handlers")
-	require.Contains(t, help(stock, "opt-out"), "A type that the database does not know is refused")
-	require.Contains(t, help(own, "opt-out"), "that this program has no handler of")
+	require.Contains(t, help(stock, "opt-out"), "Known are the types of handlers that programs have run with")
+	require.Contains(t, help(own, "opt-out"), "Known are the types of this program's handlers")
 }
 
 func TestUsersAreNamedByTheirExternalIDs(t *testing.T) {

@@ -49,6 +49,11 @@ func (c *why) Run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return err
 		}
+		if found.Answers[0].Code == ops.WhyNoHandler {
+			if err := c.Tables.checkType(ctx, env, c.Type); err != nil {
+				return err
+			}
+		}
 		return env.report(c.JSON, found, func() error { return writeText(env, whyText(found)) })
 	})
 	if errors.Is(err, almanac.ErrNotFound) {

@@ -28,7 +28,11 @@ func TestWhyExplainsADay(t *testing.T) {
 	require.Contains(t, r.out, "How its time was found: moved forward 60 min because clocks skip 02:00–03:00. Times are those of America/New_York.\n")
 	require.NotContains(t, r.out, "next: ", "nothing plans it")
 	require.Contains(t, why("NIGHTLY", "2096-03-14").out, "ended: ")
-	require.Contains(t, why("UNKNOWN", "2096-03-14").out, "no handler: ")
+	runSQL(t, c.url, "INSERT INTO almanac.settings (name, value, program, since) VALUES ('handler FEE', '', 'another program', now())")
+	require.Contains(t, why("FEE", "2096-03-14").out, "no handler: ", "another program has the handler")
+	r = why("FEES", "2096-03-14")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, `(did you mean "FEE"?)`)
 
 	r = why("NIGHTLY", "2094-03-15", "--json")
 	var found map[string]any
