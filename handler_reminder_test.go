@@ -213,10 +213,10 @@ func TestReminderNamesEveryInvalidAppointment(t *testing.T) {
 	}{
 		"no object":         {`[]`, []string{another}},
 		"a text":            {`"dentist"`, []string{another}},
-		"no time":           {`{"a": {"message": "Now"}}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
-		"an instant":        {`{"a": {"at": "2027-03-15T09:00:00Z"}}`, []string{"attributes.reminders.a" + noWall + `"2027-03-15T09:00:00Z" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"no time":           {`{"a": {"message": "Now"}}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS`}},
+		"an instant":        {`{"a": {"at": "2027-03-15T09:00:00Z"}}`, []string{"attributes.reminders.a" + noWall + `"2027-03-15T09:00:00Z" is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS`}},
 		"no such day":       {`{"a": {"at": "2027-02-29T09:00:00"}}`, []string{"attributes.reminders.a" + noWall + `"2027-02-29T09:00:00" is not a day of the calendar: February 2027 has 28 days`}},
-		"null for one":      {`{"a": null}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"null for one":      {`{"a": null}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS`}},
 		"no such zone":      {`{"a": {"at": "2027-03-15T09:00:00", "timezone": "Mars/Base"}}`, []string{"attributes.reminders.a" + noWall + `"Mars/Base" is not a known time zone`}},
 		"a number for one":  {`{"a": 7}`, []string{"attributes.reminders.a" + noWall + `an appointment is an object with the texts "at", "timezone" and "message"`}},
 		"no name":           {`{"": {"at": "2027-03-15T09:00:00"}}`, []string{"attributes.reminders. has a name that has 0 bytes, not 1 to 50"}},

@@ -413,7 +413,7 @@ func TestErrorsSayWhatIsWrongWithADateOrATime(t *testing.T) {
 		{clock, "9am", "is not a time of day of the form HH:MM or HH:MM:SS"},
 		{wall, "2026-02-29T09:00:00", "is not a day of the calendar: February 2026 has 28 days"},
 		{wall, "2026-02-28T24:00:00", noClock},
-		{wall, "2026-02-28 09:00:00", "is not a wall time of the form YYYY-MM-DDTHH:MM:SS"},
+		{wall, "2026-02-28 09:00:00", "is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS"},
 	} {
 		require.EqualError(t, tt.parse(tt.text), `calendar: "`+tt.text+`" `+tt.wrong)
 	}

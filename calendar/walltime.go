@@ -178,17 +178,24 @@ type WallTime struct {
 // timestamp without time zone.
 const wallLayout = "2006-01-02T15:04:05"
 
-// ParseWallTime reads a wall time in the form "2006-01-02T15:04:05". The error is a [*FormatError].
+// wallMinutes is wallLayout without seconds.
+const wallMinutes = "2006-01-02T15:04"
+
+// ParseWallTime reads a wall time in the form "2006-01-02T15:04:05" or "2006-01-02T15:04". The error is a [*FormatError].
 func ParseWallTime(s string) (WallTime, error) {
-	t, err := time.Parse(wallLayout, s)
-	if err != nil || len(s) != len(wallLayout) || t.Year() < 1 {
-		problem := "is not a wall time of the form YYYY-MM-DDTHH:MM:SS"
-		if looksLike(s, wallLayout) {
+	layout := wallLayout
+	if len(s) == len(wallMinutes) {
+		layout = wallMinutes
+	}
+	t, err := time.Parse(layout, s)
+	if err != nil || len(s) != len(layout) || t.Year() < 1 {
+		problem := "is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS"
+		if looksLike(s, layout) {
 			date, clock := s[:len(time.DateOnly)], s[len(time.DateOnly)+1:]
 			if _, wrong := ParseDate(date); wrong != nil {
 				problem = dateProblem(date)
 			} else {
-				problem = clockProblem(clock, time.TimeOnly)
+				problem = clockProblem(clock, time.TimeOnly, "15:04")
 			}
 		}
 		return WallTime{}, &FormatError{excerpt.Of(s, maxQuoted), problem}

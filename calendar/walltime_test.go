@@ -96,7 +96,11 @@ func TestParseWallTime(t *testing.T) {
 		"one that clocks skip is still":   {"2011-12-30T09:00:00", true},
 		"a blank instead of the T":        {"2026-03-29 02:30:00", false},
 		"an offset":                       {"2026-03-29T02:30:00Z", false},
-		"no seconds":                      {"2026-03-29T02:30", false},
+		"no seconds":                      {"2026-03-29T02:30", true},
+		"no minutes":                      {"2026-03-29T02", false},
+		"one digit and no seconds":        {"2026-03-29T2:300", false},
+		"an offset and no seconds":        {"2026-03-29T2:30Z", false},
+		"an hour that no clock shows":     {"2026-03-29T24:30", false},
 		"a fraction":                      {"2026-03-29T02:30:00.1", false},
 		"a fraction and one digit":        {"2026-03-29T2:30:00.1", false},
 		"a day that is in no calendar":    {"2026-02-30T02:30:00", false},
@@ -108,7 +112,7 @@ func TestParseWallTime(t *testing.T) {
 
 			got, err := calendar.ParseWallTime(tt.text)
 
-			if tt.ok != (err == nil) || tt.ok && got.String() != tt.text {
+			if tt.ok != (err == nil) || tt.ok && got.String() != tt.text && got.String() != tt.text+":00" {
 				t.Errorf("ParseWallTime(%q) = %v, %v; want ok %v", tt.text, got, err, tt.ok)
 			}
 		})
@@ -214,11 +218,11 @@ func TestLabelledKeepsTheReading(t *testing.T) {
 }
 
 func FuzzParseWallTime(f *testing.F) {
-	for _, seed := range []string{"2026-03-29T02:30:00", "0000-01-01T00:00:00", "2024-02-29T23:59:59", "2026-3-29T2:30:00.5", "02:30", "2026-03-29"} {
+	for _, seed := range []string{"2026-03-29T02:30:00", "0000-01-01T00:00:00", "2024-02-29T23:59:59", "2026-3-29T2:30:00.5", "2026-03-29T02:30", "2026-03-29T2:300", "02:30", "2026-03-29"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if w, err := calendar.ParseWallTime(s); err == nil && (w.String() != s || !w.Valid()) {
+		if w, err := calendar.ParseWallTime(s); err == nil && (w.String() != s && w.String() != s+":00" || !w.Valid()) {
 			t.Errorf("ParseWallTime(%q) = %v, valid %v", s, w, w.Valid())
 		}
 		if d, err := calendar.ParseDate(s); err == nil && (d.String() != s || !d.Valid()) {

@@ -312,11 +312,7 @@ func (f broadcastForm) broadcast() (b broadcast.Broadcast, bad []string) {
 		Audience: broadcast.Audience{Locale: f.Locale, Zones: strings.FieldsFunc(f.Zones, func(c rune) bool { return c == ',' || c == ' ' })},
 	}
 	var err error
-	at := f.At
-	if len(at) == len("2026-11-03T10:00") {
-		at += ":00"
-	}
-	if b.At, err = calendar.ParseWallTime(at); err != nil {
+	if b.At, err = calendar.ParseWallTime(f.At); err != nil {
 		bad = append(bad, "The local time must be a date and a time of day, such as 2026-11-03T10:00.")
 	}
 	if f.Attributes != "" {

@@ -202,7 +202,7 @@ func (a *admin) broadcast(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer := broadcastDetail{broadcastOf(p.Status), broadcastProgress{At: instant(p.At), Due: p.Due(), Total: progressCountsOf(p.Total()), Zones: []progressZone{}}}
+	answer := broadcastDetail{broadcastOf(p.Status), broadcastProgress{At: instant(p.At), Due: p.Due(), Withdrawn: p.Withdrawn(), Total: progressCountsOf(p.Total()), Zones: []progressZone{}}}
 	for _, z := range p.Zones {
 		answer.Progress.Zones = append(answer.Progress.Zones, progressZone{dueZoneOf(z.Zone), progressCountsOf(z)})
 	}

@@ -123,10 +123,11 @@ type broadcastDetail struct {
 }
 
 type broadcastProgress struct {
-	At    instant        `json:"at"`
-	Due   int            `json:"due"` // of the stored events, those that are due or have been
-	Total progressCounts `json:"total"`
-	Zones []progressZone `json:"zones"`
+	At        instant        `json:"at"`
+	Due       int            `json:"due"`       // of the stored events, those that are due or have been
+	Withdrawn int            `json:"withdrawn"` // see broadcast.Progress
+	Total     progressCounts `json:"total"`
+	Zones     []progressZone `json:"zones"`
 }
 
 type progressCounts struct {

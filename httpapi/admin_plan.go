@@ -84,7 +84,7 @@ func takeWallTime(into *calendar.WallTime) taker {
 		}
 		at, err := calendar.ParseWallTime(*text)
 		if *into = at; err != nil {
-			bad.add(m.name, "is not a wall time such as 2026-03-15T09:00:00")
+			bad.add(m.name, "is not a wall time such as 2026-03-15T09:00")
 		}
 	}
 }

@@ -281,9 +281,18 @@ func takeInstant(into *time.Time) taker {
 func textOf(m member, bad *complaints) *string {
 	var text *string
 	if err := json.Unmarshal(m.value, &text); err != nil || text == nil {
-		bad.add(m.name, "must be a string")
+		bad.add(m.name, "%s", notText(m.name, m.value))
 	}
 	return text
+}
+
+// notText says that the value of a member is not a string, and how to write an external id that is a number.
+func notText(name string, value json.RawMessage) string {
+	number := string(bytes.TrimSpace(value))
+	if name == "externalId" && len(number) <= 40 && json.Unmarshal(value, new(float64)) == nil && number != "null" {
+		return "must be a string: write \"" + number + "\""
+	}
+	return "must be a string"
 }
 
 func isObject(value json.RawMessage) bool {

@@ -46,7 +46,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 		},
 		"optional fields are numbers": {
 			with(`"locale":1,"email":false,"externalId":42`),
-			map[string]string{"locale": "must be a string", "email": "must be a string", "externalId": "must be a string"},
+			map[string]string{"locale": "must be a string", "email": "must be a string", "externalId": `must be a string: write "42"`},
 		},
 		"an optional field is given twice": {
 			with(`"email":"a@b","email":null`),
@@ -136,7 +136,7 @@ func TestBadChangesAreRefusedAndChangeNothing(t *testing.T) {
 		"types and domain together": {`{"firstName":true,"timezone":"CET1","x":0}`, map[string]string{
 			"firstName": "must be a string", "timezone": "is not a known time zone", "x": "is not a known field",
 		}},
-		"an optional field": {`{"lastName":"New","locale":"xx","externalId":42}`, map[string]string{"locale": "has an unknown subtag", "externalId": "must be a string"}},
+		"an optional field": {`{"lastName":"New","locale":"xx","externalId":42}`, map[string]string{"locale": "has an unknown subtag", "externalId": `must be a string: write "42"`}},
 		"the future":        {`{"lastName":"New","dateOfBirth":"2199-01-01"}`, map[string]string{"dateOfBirth": "is in the future"}},
 		"malformed":         {`{`, map[string]string{"body": "is not one JSON value: unexpected end of JSON input"}},
 	}

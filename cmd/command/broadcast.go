@@ -61,7 +61,7 @@ func (c *startBroadcast) parse(env *environment) (b broadcast.Broadcast, err err
 	}
 	var errAt, errInstant, errYes, errPayload error
 	if c.At != "" {
-		b.At, errAt = calendar.ParseWallTime(withSeconds(c.At))
+		b.At, errAt = calendar.ParseWallTime(c.At)
 	}
 	if c.Instant != "" {
 		b.Instant, errInstant = ops.ParseInstant(c.Instant, "")
@@ -102,14 +102,6 @@ func byFlag(err error) error {
 		errs = append(errs, fmt.Errorf("%s: %s", flag, f.Problem))
 	}
 	return errors.Join(errs...)
-}
-
-// withSeconds adds the seconds to a wall time that has none.
-func withSeconds(at string) string {
-	if len(at) == len("2026-11-03T10:00") {
-		return at + ":00"
-	}
-	return at
 }
 
 // Run starts it. The command stores what the broadcast is; programs that run a sender store its events.

@@ -168,9 +168,11 @@ type showBroadcast struct {
 
 type progressReport struct {
 	broadcastReport
-	Due   int             `json:"due"` // of the stored events, those that are due or have been
-	Total broadcastZone   `json:"total"`
-	Zones []broadcastZone `json:"zones"`
+	Due int `json:"due"` // of the stored events, those that are due or have been
+	// Withdrawn is how many events were removed, because their users opted out or were deleted. It is known when the broadcast has ended.
+	Withdrawn int             `json:"withdrawn"`
+	Total     broadcastZone   `json:"total"`
+	Zones     []broadcastZone `json:"zones"`
 }
 
 // Run shows it.
@@ -184,7 +186,7 @@ func (c *showBroadcast) Run(ctx context.Context, env *environment) error {
 			return noBroadcast(c.Name, err)
 		}
 		all := p.Total()
-		r := progressReport{broadcastReport: broadcastReportOf(p.Status), Due: p.Due(), Total: broadcastZone{Users: all.Users, broadcastCounts: broadcastCountsOf(all)}}
+		r := progressReport{broadcastReport: broadcastReportOf(p.Status), Due: p.Due(), Withdrawn: p.Withdrawn(), Total: broadcastZone{Users: all.Users, broadcastCounts: broadcastCountsOf(all)}}
 		r.Zones = mapped(p.Zones, func(z broadcast.ZoneProgress) broadcastZone {
 			report := broadcastZoneOf(z.Zone, z.Users)
 			report.broadcastCounts = broadcastCountsOf(z)
@@ -207,8 +209,12 @@ func (r progressReport) write(env *environment) error {
 	if !t.Read {
 		reading = ", and more to read"
 	}
-	return writeText(env, fmt.Sprintf("%s read%s; %s stored, %d due; %d delivered, %d failed, %d cancelled; %d opted out, %d refused\n",
-		counted(t.Users, "user"), reading, counted(t.Stored, "event"), r.Due, t.Delivered, t.Failed, t.Cancelled, t.OptedOut, t.Refused))
+	withdrawn := ""
+	if r.Withdrawn > 0 {
+		withdrawn = fmt.Sprintf(", %d withdrawn", r.Withdrawn)
+	}
+	return writeText(env, fmt.Sprintf("%s read%s; %s stored, %d due; %d delivered, %d failed, %d cancelled%s; %d opted out, %d refused\n",
+		counted(t.Users, "user"), reading, counted(t.Stored, "event"), r.Due, t.Delivered, t.Failed, t.Cancelled, withdrawn, t.OptedOut, t.Refused))
 }
 
 // prefixed puts a prefix before a text that is not empty.

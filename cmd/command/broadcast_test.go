@@ -26,6 +26,14 @@ func sendAll(t *testing.T, url string, host Host) {
 	require.NoError(t, sender.RunOnce(t.Context(), broadcast.RunOptions{}))
 }
 
+func TestABroadcastThatHasEndedShowsWithdrawnEvents(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := progressReport{Withdrawn: 2, Due: 5, Total: broadcastZone{Users: 6, broadcastCounts: &broadcastCounts{Stored: 5, Delivered: 3, Read: true}}}
+	require.NoError(t, r.write(&environment{out: &out}))
+	require.Contains(t, out.String(), "5 events stored, 5 due; 3 delivered, 0 failed, 0 cancelled, 2 withdrawn; 0 opted out, 0 refused\n")
+}
+
 func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.OneOff{Type: "NEWS"})
@@ -82,7 +90,7 @@ func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "a/b", "--type", "NEWS", "--at", "2094-03-14T10:00", "--passed", "later", "--yes", "--database-url", url),
 		"<name>: has a slash", "--passed: is none of now, skip and next-day")
 	checkMisuse(t, almanacAt(t, today, "broadcasts", "start", "sale", "--type", "NEWS", "--at", "x", "--instant", "y", "--passed", "now", "--payload", "{", "--database-url", url),
-		`--at: "x" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`, `--instant: "y" is not an instant of RFC 3339 since 1900, such as 2026-03-15T14:00:00Z`, "--payload: is not JSON", "either --dry-run or --yes is required")
+		`--at: "x" is not a wall time of the form YYYY-MM-DDTHH:MM or YYYY-MM-DDTHH:MM:SS`, `--instant: "y" is not an instant of RFC 3339 since 1900, such as 2026-03-15T14:00:00Z`, "--payload: is not JSON", "either --dry-run or --yes is required")
 }
 
 // The stock command has no handlers, and need not have them: other programs store the events.

@@ -38,10 +38,19 @@ func (p *patient) calendars(ctx context.Context) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings, err := p.store.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ran := len(stored) > 0 || slices.ContainsFunc(settings, func(one almanac.Setting) bool { return strings.HasPrefix(one.Name, handlerSetting) })
 	var findings []finding
 	for _, name := range slices.Sorted(maps.Keys(past)) {
 		of := past[name]
-		if of.end.IsZero() {
+		switch {
+		case of.end.IsZero() && !ran: // the first program that runs stores its calendars
+			findings = append(findings, finding{Severity: fine, Text: fmt.Sprintf("%s looked up %s, whose releases are stored when the first program runs", counted(of.events, "event"), name)})
+			continue
+		case of.end.IsZero():
 			bad := notice
 			if of.provisional {
 				bad = warns

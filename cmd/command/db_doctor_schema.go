@@ -164,12 +164,20 @@ func (p *patient) zones(ctx context.Context) ([]finding, error) {
 	return findings, nil
 }
 
-// programs shows the settings that all programs must have with the same value. The command
-// has no values of its own to compare.
+// handlerSetting begins the names of settings that say when a program with the handler of a type ran last.
+const handlerSetting = "handler "
+
+// programs shows which handlers programs have run with, and the settings that all programs must have with the same
+// value. The command has no values of its own to compare.
 func (p *patient) programs(ctx context.Context) ([]finding, error) {
 	stored, err := p.store.Settings(ctx)
 	var findings []finding
 	for _, one := range stored {
+		if of, is := strings.CutPrefix(one.Name, handlerSetting); is {
+			findings = append(findings, finding{Severity: fine, Text: fmt.Sprintf("a program with a handler of %s ran at %s: %s",
+				printable(of), one.Since.Format(time.RFC3339), cmp.Or(one.Program, "an unknown program"))})
+			continue
+		}
 		findings = append(findings, finding{Severity: notice, Text: fmt.Sprintf("%s: %s, stored by %s at %s",
 			one.Name, cmp.Or(one.Value, "none"), cmp.Or(one.Program, "an unknown program"), one.Since.Format(time.RFC3339)),
 			Advice: "give the same to every program that delivers or makes events due"})

@@ -330,6 +330,27 @@ func TestZonesThatAgree(t *testing.T) {
 	require.Equal(t, []string{"ok: this machine, the server and the events agree on 2 zones for the next 10 years"}, d.about("zones"))
 }
 
+func TestTheDoctorExpectsNothingOfProgramsBeforeTheFirstRuns(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	look := func(about string) []string {
+		d, _ := examined(t, "--database-url", address)
+		return d.about(about)
+	}
+	runSQL(t, address, `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, consulted)
+		VALUES (now(), gen_random_uuid(), 1, 'RENT', 'XX@2026-01-01 2026-01-01 2026-02-01 provisional')`)
+	require.Equal(t, []string{"ok: 1 event looked up XX, whose releases are stored when the first program runs"}, look("calendars"))
+	require.Empty(t, look("programs"))
+	runSQL(t, address, `INSERT INTO almanac.settings (name, value, program, since) VALUES
+		('handler RENT', '2027-03-01T00:00:00Z', 'billing v2', '2027-03-01'), ('quiet hours', 'outside Mo-Su 08:00-22:00', 'billing v2', '2027-03-01')`)
+	require.Equal(t, []string{"warning: 1 event looked up XX, which no program has named"}, look("calendars"))
+	d, _ := examined(t, "--database-url", address)
+	require.Equal(t, []string{
+		"ok: a program with a handler of RENT ran at 2027-03-01T00:00:00Z: billing v2",
+		"note: quiet hours: outside Mo-Su 08:00-22:00, stored by billing v2 at 2027-03-01T00:00:00Z",
+	}, d.about("programs"))
+}
+
 func TestEventsThatLookedPastTheEndOfACalendar(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -78,7 +78,7 @@ func (r *jsonRows) rowOf(text []byte) row {
 		case known && name != "id" && !slices.Contains(r.needs, name) && string(value) == "null": // none
 		case known:
 			if json.Unmarshal(value, field) != nil || string(value) == "null" {
-				read.complain(name, "must be a string")
+				read.complain(name, "%s", notText(name, value))
 			}
 		case name == "attributes":
 			read.profile.Attributes = value
@@ -107,6 +107,15 @@ func (r *jsonRows) rowOf(text []byte) row {
 		read.identify(r.who, *fields["id"], source)
 	}
 	return read
+}
+
+// notText says that the value of a member is not a string, and how to write an external id that is a number.
+func notText(name string, value json.RawMessage) string {
+	number := string(bytes.TrimSpace(value))
+	if name == "externalId" && len(number) <= 40 && json.Unmarshal(value, new(float64)) == nil && number != "null" {
+		return "must be a string: write \"" + number + "\""
+	}
+	return "must be a string"
 }
 
 // unreadable says why a text is no JSON object, or "".

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func TestEveryBadRowIsReportedWithItsLineAndItsErrors(t *testing.T) {
 				`12: attributes are not a JSON object`,
 			}},
 		"JSON lines": {"p.jsonl", `{"id": "0198a1f0-7c3e-7d6a-9b1f-000000000001", "firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}
-{"id": 7, "firstName": null, "lastName": "Lovelace", "dateOfBirth": "1990-13-10", "timezone": "UTC"}
+{"id": 7, "firstName": null, "lastName": "Lovelace", "dateOfBirth": "1990-13-10", "timezone": "UTC", "externalId": 4711}
 
 {"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}
 []
@@ -63,7 +64,7 @@ func TestEveryBadRowIsReportedWithItsLineAndItsErrors(t *testing.T) {
 ` + strings.Repeat("x", maxRow+1) + `
 {"id": "0198a1f0-7c3e-7d6a-9b1f-000000000004", "firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}`,
 			2, []string{
-				`2: id must be a string; firstName must be a string; dateOfBirth is not a day of the calendar: months are 01 to 12`,
+				`2: id must be a string; firstName must be a string; dateOfBirth is not a day of the calendar: months are 01 to 12; externalId must be a string: write "4711"`,
 				`4: id is empty`,
 				`5: is not a JSON object`,
 				`6: is not one JSON value: unexpected end of JSON input`,
@@ -218,6 +219,23 @@ func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Rows that a handler refuses end an import that changes users, too, although it has stored some thousand rows.
+func TestAnImportOfChangesGivesUpBeforeTheEndOfTheFile(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("id,firstName,lastName,dateOfBirth,timezone,attributes.hired\n")
+	for i := range 8000 {
+		fmt.Fprintf(&text, "0198a1f0-7c3e-7d6a-9b1f-%012d,Ada,Lovelace,1990-12-10,UTC,%s\n", i, map[bool]string{true: "soon", false: "2019-04-01"}[i%10 == 9])
+	}
+	r := almanacAt(t, today, "users", "import", fileOf(t, "p.csv", text.String()), "--update", "--json", "--max-errors", "150", "--anniversary", "hired", "--database-url", pgtest.URL(t))
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "given up after 150 bad rows; see --max-errors")
+	var done tally
+	require.NoError(t, json.Unmarshal([]byte(r.out), &done), r.out)
+	require.Equal(t, 150, done.Refused)
+	require.Less(t, done.Created, 4000)
 }
 
 // endless yields users for ever, and notes how many were asked for.

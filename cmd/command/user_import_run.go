@@ -134,7 +134,12 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 // enrol reads a stretch, and creates or changes its users. It adds what has come of it to a tally.
 func (s *stretchOfRows) enrol(ctx context.Context, before tally) (tally, []almanac.Refusal, error) {
 	if s.update {
-		put, err := ops.PutUsers(ctx, s.scheduler, s.profiles, ops.PutUsersOptions{DryRun: s.dry})
+		put, err := ops.PutUsers(ctx, s.scheduler, s.profiles, ops.PutUsersOptions{DryRun: s.dry, Progress: func(p ops.PutUsersResult) {
+			s.late.Store(int64(len(p.Refused)))
+			t := before.plusPut(p)
+			t.Refused += int(s.early.Load())
+			s.progress.update(t)
+		}})
 		return before.plusPut(put), put.Refused, err
 	}
 	enrolled, err := s.scheduler.CreateUsers(ctx, s.profiles, almanac.CreateUsersOptions{Progress: func(e almanac.CreateUsersResult) {

@@ -102,7 +102,7 @@ func differ(a, b *calendar.WorkCalendar) (year int, differs bool) {
 const firstYear = 2024
 
 // Calendar returns the work calendar of a country, such as "FR", or of a region, such as "DE-BY". The
-// code is upper case. For a code that [Codes] does not list, it returns an error.
+// code is upper case. For a code that [Codes] does not list, it returns an error, which names the codes of the same country.
 func Calendar(code string) (*calendar.WorkCalendar, error) {
 	s, err := known()
 	if err != nil {
@@ -112,9 +112,31 @@ func Calendar(code string) (*calendar.WorkCalendar, error) {
 	defer s.RUnlock()
 	c, ok := s.all[code]
 	if !ok {
-		return nil, fmt.Errorf("holidays: there is no calendar %q", code)
+		return nil, fmt.Errorf("holidays: there is no calendar %q%s", code, neighbours(slices.Sorted(maps.Keys(s.all)), code))
 	}
 	return c, nil
+}
+
+// neighbours names the codes of the country of a code that is not known, of any case, as the end of an error.
+func neighbours(codes []string, unknown string) string {
+	country, _, _ := strings.Cut(strings.ToUpper(unknown), "-")
+	if len(country) < 2 {
+		return ""
+	}
+	var of []string
+	for _, code := range codes {
+		if strings.HasPrefix(code, country[:2]) {
+			of = append(of, code)
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	const most = 20
+	if more := len(of) - most; more > 0 {
+		of = append(of[:most], fmt.Sprintf("and %d more: see Codes", more))
+	}
+	return "; there are " + strings.Join(of, ", ")
 }
 
 // All returns all calendars, in the order of [Codes]. If users can choose a calendar, set the WorkCalendars of

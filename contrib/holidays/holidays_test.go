@@ -310,6 +310,21 @@ func TestFilesAreInNormalForm(t *testing.T) {
 	}
 }
 
+func TestAnErrorNamesTheCalendarsOfTheCountry(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		"DE":    `holidays: there is no calendar "DE"; there are DE-BB, DE-BE, DE-BW, DE-BY, DE-HB, DE-HE, DE-HH, DE-MV, DE-NI, DE-NW, DE-RP, DE-SH, DE-SL, DE-SN, DE-ST, DE-TH`,
+		"fr":    `holidays: there is no calendar "fr"; there are FR`,
+		"FR-XY": `holidays: there is no calendar "FR-XY"; there are FR`,
+		"XX":    `holidays: there is no calendar "XX"`,
+		"D":     `holidays: there is no calendar "D"`,
+	} {
+		if _, err := holidays.Calendar(code); err == nil || err.Error() != want {
+			t.Errorf("the error for %q is %v, not %s", code, err, want)
+		}
+	}
+}
+
 func TestCalendarRefusesOtherCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "DE", "de-by", "XX", "../days/FR"} {
