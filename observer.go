@@ -7,9 +7,9 @@ import (
 
 // Observer is notified of each change after the change is committed, exactly once, in the
 // process that made it. It is also notified of each event that a committed edit skipped.
-// It cannot prevent a change. An Observer must be safe for concurrent use. The
-// call that stored the change waits for it, but no longer than for ten seconds (see
-// [Health].Blocked), so do long work in another goroutine. A panic of an observer is logged.
+// It cannot prevent a change. An Observer must be safe for concurrent use. The call that stored
+// the change waits for it for at most ten seconds (see [Health].Blocked). Do long work in another
+// goroutine. A panic of an observer is logged.
 //
 // Observers belong to a scheduler, not to an event, because an event is a value that each
 // process reads anew.
@@ -92,11 +92,12 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 	}
 }
 
-// Measurer is the ability of an [Observer] to get measurements. There is one of
-//   - each claim of Run, also if it found no event or failed;
-//   - each request that began too late for its lane;
-//   - each call that stores versioned updates, also in a transaction of the host. A versioned update names the version
-//     that it replaces, and fails if another version is stored.
+// Measurer is the ability of an [Observer] to get measurements. There is one for each of these:
+//
+//   - A claim of Run, also if it found no event or failed.
+//   - A request that began too late for its lane.
+//   - A call that stores versioned updates, also in a transaction of the host. A versioned update names the version
+//     that it replaces. It fails if another version is stored.
 //
 // A measurement need not be of a stored change, so it is no [Notice].
 type Measurer interface {

@@ -19,15 +19,15 @@
 // Location of a created user has the path that was stripped.
 //
 // firstName, lastName, dateOfBirth (1990-03-15) and timezone are required. Under
-// [WithOptionalProfile] only the timezone is: the others are absent from answers when the
-// user has none, null or "" in a request means none, and a date of birth may lack its year
-// (--03-15). nextBirthdayEvent is null for a user without a date of birth. Under
+// [WithOptionalProfile] only the timezone is. The others are absent from answers when the user has
+// none, and null or "" in a request means none. A date of birth may lack its year (--03-15).
+// nextBirthdayEvent is null for a user without a date of birth. Under
 // [WithOptionalTimezone] the timezone is optional, too. The zoneSource of a user is declared if a
 // request gave the timezone, else guessed or default. Null or "" in a change withdraws it. A change may
 // have the zoneSource beside the timezone. If the user has both, and the zone is guessed or default, it
 // stays so: a client can store back what it has read. Otherwise the zoneSource has no effect. Send If-Match with
-// such a change: if the zone was guessed anew after the client read it, a change without If-Match declares the
-// zone that the client read.
+// such a change. Without it, the change declares the zone that the client read, even if the zone was guessed anew
+// since then.
 //
 // A date of birth may be by another calendar, which the member calendar names: "hebrew" with
 // 5774-05L-08, with an L behind the number of a leap month. It is stored as given. The program knows the
@@ -43,10 +43,12 @@
 //
 // A user may have attributes too, a JSON object of facts that handlers need. PUT replaces the
 // attributes as a whole. PATCH follows the rules of RFC 7396: it changes the attributes that it
-// names and removes those that it sets to null. Instants are RFC 3339 in UTC with milliseconds, as
-// 2026-03-15T14:00:00.000Z; wall times carry no offset, as 2026-03-15T09:00:00. Pass a nextCursor
-// that is not null as cursor to get the next page. Events are listed in order of creation; see
-// [almanac.EventRepository] for what that order promises to a program that follows a list.
+// names and removes those that it sets to null.
+//
+// Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z. Wall times carry no
+// offset, as 2026-03-15T09:00:00. Pass a nextCursor that is not null as cursor to get the next
+// page. Events are listed in order of creation. [almanac.EventRepository] says what that order
+// promises to a program that follows a list.
 //
 // Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
 // a channel; {} means everything. With until, a date, the events of that day and later are owed
@@ -198,9 +200,9 @@
 // answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.
 //
 // In the answer to GET /events/{id}, lane is the lane of the event unless it is that of the type. If the event is available and waits for
-// its lane, wait says since when, how many events of the lane start before it, and when it starts by an estimate. GET /lanes has the lanes
-// with limits or a weight, the paused ones, and those whose receiver fails, with what waits and until when. Both need a reader that has
-// these statistics (see [AdminReader]).
+// its lane, wait says since when, and how many events of the lane start before it. It also has an estimate of when the event starts.
+// GET /lanes has the lanes with limits or a weight, the paused lanes, and those whose receiver fails. It says how many events wait in
+// each, and until when. Both need a reader that has these statistics (see [AdminReader]).
 //
 // POST /operations applies one operation (cancel, run-now or requeue) to the events that match the
 // filter, an object with at least one of type, user, zone, from, until and reason. The member dryRun is
@@ -242,9 +244,9 @@
 //
 // A line may have 256 KiB. The body may have any length and is read as a stream, but the request ends after
 // eight seconds. Then stopped says why. To go on, send the lines from nextLine on with the parameter line,
-// which is the number of the first line of a body. If a request ends in the middle of a page, because the
-// database fails, the connection breaks or users are locked, some of these lines may be stored already. They
-// count as unchanged.
+// which is the number of the first line of a body. A request can end in the middle of a page, such as when
+// the database fails, the connection breaks or users are locked. Then some of these lines may be stored
+// already. They count as unchanged.
 //
 // Under [WithAuthorization], lists, imports, operations, roll-outs, broadcasts and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in

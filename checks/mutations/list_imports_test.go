@@ -55,7 +55,7 @@ var imports = []mutation{
 	{
 		promise: "a second row of a new user counts as created, too.", in: importing,
 		file: "cmd/command/user_import_run.go",
-		old:  "ops.PutUsersOptions{DryRun: s.dry}", new: "ops.PutUsersOptions{}",
+		old:  "ops.PutUsersOptions{DryRun: s.dry, ", new: "ops.PutUsersOptions{",
 		test: "cmd/command TestAnImportUpdatesUsersAsFarAsTheyDiffer",
 	},
 	{

@@ -1,8 +1,11 @@
 -- Read the broadcasts of a type that are due on a day for a user, newest first.
 --   @user uuid · @zone text (of the user) · @type text · @wall_from timestamp · @wall_until timestamp (the day)
 --   @from timestamptz · @until timestamptz (the same day in the zone) · @limit bigint
--- Returns them with their steps, as broadcasts.sql does, without the payload; then when they are due in the zone (NULL: they do not know the zone),
--- whether the zone was read, and whether the user is in their list. Locks nothing.
+-- Returns them with their steps, as broadcasts.sql does, without the payload. The columns after that:
+--   When the broadcast is due in the zone. It is NULL if the broadcast does not know the zone.
+--   Whether the zone was read.
+--   Whether the user is in the list of the broadcast.
+-- Locks nothing.
 SELECT b.name, b.event_type, NULL::text, b.wall, b.instant, b.passed, b.attributes::text, b.locale, b.zones, b.listed, b.newcomers, b.state,
     b.created_at, b.ended_at, s.actions, s.ats, s.principals, s.reasons,
     z.zone, z.wall, z.due, coalesce(z.late, false), coalesce(z.reads > 0 OR z.next_at IS NULL, false),

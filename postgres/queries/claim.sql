@@ -25,12 +25,13 @@
 -- OFFSET 0 makes the planner look up each series by its id. It expects ten rows of arrays, and so looks up the users one by one too.
 -- A lease of events that may be ahead of their instant has the time of the claim in ahead_since: see release_ahead.sql and release.sql.
 -- Returns the events with their users, in the order of their instants. Used keys of their series come as text (see usedText in
--- statements.go) if some have another unit than the event. Each row also has
---   the clock, never earlier than the time that made the events due, even if the clock is set back meanwhile;
---   when the last of the events became available, or now() if that is earlier. If events of several types are left, it is the time of the
---   type that is behind the others;
---   the types that had something to claim, NULL unless the limit is smaller than the number of types;
---   whether there are events for claim_lanes.sql; and whether a type has a breaker.
+-- statements.go) if some have another unit than the event. The columns after those of the event, the same in each row:
+--   The clock. It is never earlier than the time that made the events due, even if the clock is set back meanwhile.
+--   When the last of the events became available, or now() if that is earlier. If events of several types are left, it is the time of
+--   the type that is behind the others.
+--   The types that had something to claim. It is NULL unless the limit is smaller than the number of types.
+--   Whether there are events for claim_lanes.sql.
+--   Whether a type has a breaker.
 -- If rows were deleted and no event is claimed, there is one row without an event, and more events may be due.
 WITH of_type AS MATERIALIZED (
     SELECT t.name, :paused AS paused, :limited OR b.allowed IS NOT NULL AS limited, b.allowed IS NOT NULL OR b.answer_ids IS NOT NULL AS failing, :since AS since, t.reached

@@ -4,13 +4,16 @@
 --   @all bigint (the most to count in all lanes with more than five events)
 -- If so many lanes have more than five events that fifty of each exceed @all, five of each are counted. An event counts for its lane, and
 -- for the lane that contains it.
--- Returns for each lane, in this order:
---   its settings;
---   how many events are available, whether there are more than were counted, and since when the first of them is available;
---   the sum of the weights of the lanes in this one that have available events, with 1 for itself;
---   how many events of the state are in flight; when the lane has a token, NULL if it has one; how many events have started today;
---   the breaker, NULL if it is closed; the pause, NULL if there is none;
---   how many events have started in each five minutes of the last hour, newest first.
+-- Returns a row for each lane. The columns, in this order:
+--   Its settings.
+--   How many events are available, whether there are more than were counted, and since when the first of them is available.
+--   The sum of the weights of the lanes in this one that have available events. The lane itself counts as 1.
+--   How many events of the state are in flight.
+--   When the lane has a token next. It is NULL if it has one.
+--   How many events have started today.
+--   The breaker. It is NULL if it is closed.
+--   The pause. It is NULL if there is none.
+--   How many events have started in each five minutes of the last hour, newest first.
 WITH lane AS MATERIALIZED (
     SELECT n.name, l.rate, l.burst, l.places, l.daily, l.weight, p.since AS paused_since, p.until AS paused_until, p.reason AS pause_reason, p.author AS pause_author
     FROM (
