@@ -38,12 +38,17 @@ type startBroadcast struct {
 
 	Audience  toUsers `embed:"" group:"To whom (by default to all users):"`
 	Newcomers bool    `help:"Also to users who are created before their time has come."`
-	DryRun    bool    `help:"Send nothing; show when and to how many users."`
-	Yes       bool    `help:"Send it."`
-	Force     bool    `help:"Also of a type that is not known."`
-	JSON      bool    `help:"Write JSON." name:"json"`
+	sending   `embed:""`
+	JSON      bool `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
+}
+
+// sending says whether a broadcast is sent.
+type sending struct {
+	DryRun bool `help:"Send nothing; show when and to how many users."`
+	Yes    bool `help:"Send it."`
+	Force  bool `help:"Also of a type that is not known."`
 }
 
 // toUsers selects the users of a broadcast.

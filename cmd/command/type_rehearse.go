@@ -21,8 +21,7 @@ import (
 // rehearse counts the events that users will have.
 type rehearse struct {
 	Days      string `help:"How many days to rehearse, 1 to 366 (default ${default})." placeholder:"N" default:"30"`
-	RollOut   bool   `help:"Plan the pending events again first, as a roll-out would."`
-	Passed    string `help:"With --roll-out, an event whose new time has passed: as --passed of roll-out (default edit)." placeholder:"RULE" default:""`
+	afresh    `embed:""`
 	Capacity  string `help:"How many events all your programs can start in a second; 0 if unknown (default ${default})." placeholder:"N" default:"0"`
 	Every     string `help:"Copy one of this many users; 1 for all (default ${default})." placeholder:"N" default:"1"`
 	Users     string `help:"Rehearse the users of this file instead of those of the database." placeholder:"FILE"`
@@ -62,6 +61,12 @@ func (c *rehearse) parse(env *environment) (registry almanac.Registry, options o
 		options.Passed, errPassed = passedRule(c.Passed)
 	}
 	return registry, options, every, misused(errTypes, errDays, errEvery, errCapacity, errPassed, errFiles, errTables)
+}
+
+// afresh says whether the pending events are planned again first.
+type afresh struct {
+	RollOut bool   `help:"Plan the pending events again first, as a roll-out would."`
+	Passed  string `help:"With --roll-out, an event whose new time has passed: as --passed of roll-out (default edit)." placeholder:"RULE" default:""`
 }
 
 // noStore is the repository of a scheduler that only rehearses.
