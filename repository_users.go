@@ -75,12 +75,12 @@ type UserRepository interface {
 	// [*ValidationError] if the page or the filter is invalid.
 	FindUsers(ctx context.Context, filter UserFilter, page Page) (List[User], error)
 
-	// Rosters returns a page of all users, in the order of their ids, with their open events of one type. It
+	// Rosters returns a page of all users, in the order of their ids, with their open events of some types. It
 	// locks nothing and waits for no lock, so a change that is committed meanwhile may be missing in a part
-	// of a roster. Pending, InFlight, Used and Stalled have the events and the series of the type alone. Used
-	// also has the single series of the type, if it has no open event. An event that is claimed ahead of its
-	// instant is in InFlight. The error is a [*ValidationError] if the page is invalid.
-	Rosters(ctx context.Context, eventType string, page Page) (List[Roster], error)
+	// of a roster. Pending, InFlight, Used and Stalled have the events and the series of these types alone. Used
+	// also has the single series of each of the types, if it has no open event. An event that is claimed ahead
+	// of its instant is in InFlight. The error is a [*ValidationError] if the page is invalid.
+	Rosters(ctx context.Context, types []string, page Page) (List[Roster], error)
 
 	// AddEvents stores events of one type for a page of the users, in order of their ids.
 	// It locks the users against edits. Users that another transaction has locked are

@@ -388,7 +388,7 @@ func (s *scheduler) rescheduleType(ctx context.Context, page Page, p typePass) (
 // rosters reads a page of users with their events of a type.
 func (s *scheduler) rosters(ctx context.Context, eventType string, page Page) (zones *zoneView, read List[Roster], err error) {
 	if zones, err = s.zoneView(ctx); err == nil {
-		read, err = s.repository.Rosters(ctx, eventType, page)
+		read, err = s.repository.Rosters(ctx, []string{eventType}, page)
 	}
 	return zones, read, err
 }

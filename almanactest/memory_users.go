@@ -207,8 +207,8 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	return roster, nil
 }
 
-// Rosters returns a page of the users with their open events of a type.
-func (r *Repository) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+// Rosters returns a page of the users with their open events of some types.
+func (r *Repository) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
 	users, err := r.FindUsers(ctx, almanac.UserFilter{}, page)
 	if err != nil {
 		return almanac.List[almanac.Roster]{}, err
@@ -217,7 +217,7 @@ func (r *Repository) Rosters(ctx context.Context, eventType string, page almanac
 	err = r.read(ctx, func(now time.Time) error {
 		for _, u := range users.Items {
 			if one, err := r.roster(u.ID, now); err == nil { // otherwise the user was deleted meanwhile
-				found.Items = append(found.Items, r.of(one, eventType))
+				found.Items = append(found.Items, r.of(one, types))
 			}
 		}
 		return nil
@@ -225,15 +225,17 @@ func (r *Repository) Rosters(ctx context.Context, eventType string, page almanac
 	return found, err
 }
 
-// of returns a roster with what belongs to a type, and the used keys of the single series of the type.
-func (s *state) of(r almanac.Roster, eventType string) almanac.Roster {
-	other := func(e almanac.Event) bool { return e.Type != eventType }
+// of returns a roster with what belongs to some types, and the used keys of the single series of each type.
+func (s *state) of(r almanac.Roster, types []string) almanac.Roster {
+	other := func(e almanac.Event) bool { return !slices.Contains(types, e.Type) }
 	r.Pending, r.InFlight = slices.DeleteFunc(r.Pending, other), slices.DeleteFunc(r.InFlight, other)
-	r.Stalled = slices.DeleteFunc(r.Stalled, func(one almanac.StalledSeries) bool { return one.Series.Type != eventType })
-	maps.DeleteFunc(r.Used, func(one almanac.Series, _ almanac.UsedKeys) bool { return one.Type != eventType })
-	only := series{r.User.ID, almanac.Series{Type: eventType}}
-	if keys := s.used[only]; len(keys) > 0 && !s.hasOpen(only) {
-		r.Used[only.Series] = keys
+	r.Stalled = slices.DeleteFunc(r.Stalled, func(one almanac.StalledSeries) bool { return !slices.Contains(types, one.Series.Type) })
+	maps.DeleteFunc(r.Used, func(one almanac.Series, _ almanac.UsedKeys) bool { return !slices.Contains(types, one.Type) })
+	for _, eventType := range types {
+		only := series{r.User.ID, almanac.Series{Type: eventType}}
+		if keys := s.used[only]; len(keys) > 0 && !s.hasOpen(only) {
+			r.Used[only.Series] = keys
+		}
 	}
 	return r
 }

@@ -173,50 +173,9 @@ func isChosen(id uuid.UUID, n int) bool {
 
 // read reads a page with the events of all types.
 func (c *copying) read(ctx context.Context, page almanac.Page) (almanac.List[almanac.Roster], error) {
-	all, err := c.readType(ctx, c.types[0], page)
-	if err != nil || len(all.Items) == 0 {
-		return all, err
-	}
-	last := all.Items[len(all.Items)-1].User.ID
-	for _, eventType := range c.types[1:] {
-		more, err := c.readType(ctx, eventType, page)
-		for err == nil && more.Next != "" && more.Items[len(more.Items)-1].User.ID.String() < last.String() { // users were added meanwhile
-			var rest almanac.List[almanac.Roster]
-			rest, err = c.readType(ctx, eventType, almanac.Page{Limit: page.Limit, After: more.Next})
-			more.Items, more.Next = append(more.Items, rest.Items...), rest.Next
-		}
-		if err != nil {
-			return all, err
-		}
-		merge(all.Items, more.Items)
-	}
-	return all, nil
-}
-
-// merge adds the rosters of another type, both in the order of ids.
-func merge(all, more []almanac.Roster) {
-	for i, k := 0, 0; i < len(all) && k < len(more); {
-		into, one := &all[i], more[k]
-		switch a, b := into.User.ID.String(), one.User.ID.String(); {
-		case a < b:
-			i++
-		case a > b:
-			k++
-		default:
-			into.Pending, into.InFlight = append(into.Pending, one.Pending...), append(into.InFlight, one.InFlight...)
-			into.Stalled = append(into.Stalled, one.Stalled...)
-			for of, keys := range one.Used {
-				into.Used[of] = keys
-			}
-			i, k = i+1, k+1
-		}
-	}
-}
-
-func (c *copying) readType(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
 	const tries = 5
 	for failures := 1; ; failures++ {
-		found, err := c.repository.Rosters(ctx, eventType, page)
+		found, err := c.repository.Rosters(ctx, c.types, page)
 		if err == nil || failures == tries || ctx.Err() != nil || isMisuse(err) {
 			return found, err
 		}

@@ -30,8 +30,8 @@ type looking struct {
 	pages   int
 }
 
-func (l *looking) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
-	found, err := l.Repository.Rosters(ctx, eventType, page)
+func (l *looking) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+	found, err := l.Repository.Rosters(ctx, types, page)
 	l.pages++
 	l.between()
 	return found, err

@@ -217,16 +217,14 @@ func textOf(e almanac.Event) string {
 // foreseen returns what is foreseen from now on, and when.
 func (p program) foreseen(t *testing.T, until time.Time) map[string]time.Time {
 	foreseen := make(map[string]time.Time)
-	for _, eventType := range p.types {
-		read, err := p.Repository.Rosters(t.Context(), eventType, almanac.Page{})
+	read, err := p.Repository.Rosters(t.Context(), p.types, almanac.Page{})
+	require.NoError(t, err)
+	for _, r := range read.Items {
+		events, err := p.Scheduler.Foresee(t.Context(), r, until, false, 0)
 		require.NoError(t, err)
-		for _, r := range read.Items {
-			events, err := p.Scheduler.Foresee(t.Context(), r, until, false, 0)
-			require.NoError(t, err)
-			for _, e := range events {
-				if e.Status == almanac.Completed {
-					foreseen[textOf(e)] = e.ExecutedAt
-				}
+		for _, e := range events {
+			if e.Status == almanac.Completed {
+				foreseen[textOf(e)] = e.ExecutedAt
 			}
 		}
 	}

@@ -120,12 +120,12 @@ type unsteady struct {
 	fails          func(call string, n int) error
 }
 
-func (u *unsteady) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+func (u *unsteady) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
 	u.rosters++
 	if err := u.fails("rosters", u.rosters); err != nil {
 		return almanac.List[almanac.Roster]{}, err
 	}
-	return u.Repository.Rosters(ctx, eventType, page)
+	return u.Repository.Rosters(ctx, types, page)
 }
 
 // InTransaction makes edits follow one another, so that they can be counted.

@@ -11,22 +11,22 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Rosters returns a page of the users with their open events of a type, in two round trips. It locks nothing.
-func (s *Store) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+// Rosters returns a page of the users with their open events of some types, in two round trips. It locks nothing.
+func (s *Store) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
 	users, err := s.FindUsers(ctx, almanac.UserFilter{}, page)
 	if err != nil || len(users.Items) == 0 {
 		return almanac.List[almanac.Roster]{}, err
 	}
 	found := almanac.List[almanac.Roster]{Next: users.Next}
 	err = s.do(ctx, "find the open events of users", func(ctx context.Context, db DB) (err error) {
-		found.Items, err = s.rosters(ctx, db, &eventType, users.Items)
+		found.Items, err = s.rosters(ctx, db, append([]string{}, types...), users.Items)
 		return err
 	})
 	return found, err
 }
 
-// rosters reads the rosters of users for one type, or for all if it is nil, in the order given.
-func (s *Store) rosters(ctx context.Context, db DB, eventType *string, users []almanac.User) (list []almanac.Roster, err error) {
+// rosters reads the rosters of users for some types, or for all if they are nil, in the order given.
+func (s *Store) rosters(ctx context.Context, db DB, types []string, users []almanac.User) (list []almanac.Roster, err error) {
 	list = make([]almanac.Roster, len(users))
 	places := make(map[uuid.UUID]int, len(users))
 	for i, u := range users {
@@ -36,7 +36,7 @@ func (s *Store) rosters(ctx context.Context, db DB, eventType *string, users []a
 	var batch pgx.Batch
 	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
 	for _, sql := range []string{s.statements.OpenEvents, s.statements.RosterKeys} {
-		batch.Queue(sql, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
+		batch.Queue(sql, pgx.StrictNamedArgs{"ids": ids, "types": types})
 	}
 	batch.Queue(s.statements.Stalled, pgx.StrictNamedArgs{"users": ids, "limit": nil})
 	batch.Queue(s.statements.Now)
@@ -63,7 +63,7 @@ func (s *Store) rosters(ctx context.Context, db DB, eventType *string, users []a
 	if err != nil {
 		return nil, err
 	}
-	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return eventType != nil && is.Series.Type != *eventType }) {
+	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return types != nil && !slices.Contains(types, is.Series.Type) }) {
 		one := &list[places[is.UserID]]
 		one.Stalled = append(one.Stalled, is)
 	}

@@ -44,13 +44,13 @@ func inOrderOf(f almanac.UserFilter) func(a, b almanac.User) int {
 }
 
 // Rosters merges the pages of the schemas. If a schema does not answer, it also returns a [*PartialError].
-func (s *Store) Rosters(ctx context.Context, eventType string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+func (s *Store) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
 	limit, _, err := page.Bounds()
 	if err != nil {
 		return almanac.List[almanac.Roster]{}, err
 	}
 	answers, err := all(ctx, s, func(ctx context.Context, r almanac.Repository) (almanac.List[almanac.Roster], error) {
-		return r.Rosters(ctx, eventType, page)
+		return r.Rosters(ctx, types, page)
 	})
 	// A page of rosters may have fewer users than its limit although there is a next page, because users were deleted meanwhile.
 	// So the merged page ends where the first of these pages ends.

@@ -99,7 +99,7 @@ func TestPagesOverSchemasAreThoseOfOne(t *testing.T) {
 		}
 		same("Rosters", func(r almanac.Repository) []string {
 			return pages(t, limit, func(p almanac.Page) (almanac.List[almanac.Roster], error) {
-				return r.Rosters(ctx, almanac.TypeBirthday, p)
+				return r.Rosters(ctx, []string{almanac.TypeBirthday}, p)
 			}, func(r almanac.Roster) string { return fmt.Sprint(r.User.ID, len(r.Pending)) })
 		})
 		same("AddEvents", func(r almanac.Repository) []string {

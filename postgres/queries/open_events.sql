@@ -1,5 +1,5 @@
--- The open events of users, of one type or of all, in the order of the users and then of the events. Locks nothing.
---   @ids uuid[] · @type text (NULL for all types)
+-- The open events of users, of some types or of all, in the order of the users and then of the events. Locks nothing.
+--   @ids uuid[] · @types text[] (NULL for all types)
 -- OFFSET 0 makes the planner look up the series user by user; a search by type would read the series of all users. Leases are read once,
 -- and only if an open event is not in the queue.
 WITH mine AS MATERIALIZED (
@@ -11,7 +11,7 @@ WITH mine AS MATERIALIZED (
         WHERE o.open_user_id = n.id
         OFFSET 0
     ) s
-    WHERE @type::text IS NULL OR s.event_type = @type::text
+    WHERE @types::text[] IS NULL OR s.event_type = ANY (@types::text[])
 ), claimed AS MATERIALIZED (
     SELECT pg_catalog.array_agg(mine.event_id) AS event_ids
     FROM mine
