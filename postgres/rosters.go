@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,4 +79,24 @@ func (s *Store) rosters(ctx context.Context, db DB, types []string, users []alma
 		list[i].Now = now
 	}
 	return list, err
+}
+
+// pending returns a column of the views of events for an event that is PENDING, from a row s of the table series
+// that also has columns of its row of the queue. See open_events.sql.
+func (c cell) pending() string {
+	switch c.name {
+	case "e.id":
+		return "s.event_id"
+	case "e.series_name":
+		return "s.name"
+	case "e.status":
+		return "'PENDING'::text"
+	case "e.lease_token":
+		return "NULL::uuid"
+	case "e.executed_at":
+		return "NULL::timestamptz"
+	case "e.failure_reason":
+		return "NULL::text"
+	}
+	return "s." + strings.TrimPrefix(c.name, "e.")
 }

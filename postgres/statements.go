@@ -115,7 +115,7 @@ func load(schema string) (statements, error) {
 var templates = sync.OnceValues(func() (t statements, err error) {
 	stored, err := queries.ReadFile("parts/as_stored.sql")
 	fill := strings.NewReplacer(
-		":event", list(new(eventRow).cells(false), cell.column),
+		":event", list(new(eventRow).cells(false), cell.column), ":pending_event", list(new(eventRow).cells(false), cell.pending),
 		":claimed", list(new(eventRow).cells(true), cell.column),
 		":user", list(new(userRow).cells(), cell.column),
 		":new_columns", list(newEvent, newColumn.column),
