@@ -55,21 +55,23 @@ func (s Status) CanBecome(to Status) bool {
 // Event is a stored occurrence of a user. Events are values: each transition returns a
 // new Event with its version raised by one, and leaves the receiver unchanged. So if the
 // new Event cannot be stored, the caller still has the stored one.
+//
+// As JSON, an event leaves out the fields that few events have, while they are zero.
 type Event struct {
 	ID            uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
 	UserID        uuid.UUID
 	Type          string        // such as "BIRTHDAY"; the key of the handler
-	Series        string        // the name that the handler gave the series; "" for the only series of a handler
-	Lane          string        // the name of its lane, as the handler gave it; "" for the lane of its type; see LaneNamer
+	Series        string        `json:",omitzero"` // the name that the handler gave the series; "" for the only series of a handler
+	Lane          string        `json:",omitzero"` // the name of its lane, as the handler gave it; "" for the lane of its type; see LaneNamer
 	OccurrenceKey string        // set by the handler or by the host; see Occurrence.Key
 	KeyUnit       calendar.Unit // what OccurrenceKey names; see calendar.Occurrence.Unit
-	Origin        Origin        // how the event was created; zero if its handler planned it
+	Origin        Origin        `json:",omitzero"` // how the event was created; zero if its handler planned it
 	Status        Status
 	Due           time.Time         // the instant, UTC; target_timestamp_utc in SQL
 	Wall          calendar.WallTime // the instant as clocks in Zone show it
 	// Nominal is the wall time of the occurrence before a wrapper of its rule or
 	// [Operator].RunNow moved it. The zero WallTime means that it is Wall.
-	Nominal  calendar.WallTime
+	Nominal  calendar.WallTime `json:",omitzero"`
 	Zone     string            // the IANA name of the zone in which Due was resolved
 	Policies calendar.Policies // the policies by which Due was resolved
 	// Consulted says which calendars the rule looked up, and for which days. It is kept until the first claim
@@ -94,15 +96,15 @@ type Event struct {
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 
-	ReadyAt       time.Time // when it can first be claimed, UTC, if later than Due: its type has a Spread, or it was moved to an instant in the past; otherwise zero
+	ReadyAt       time.Time `json:",omitzero"` // when it can first be claimed, UTC, if later than Due: its type has a Spread, or it was moved to an instant in the past; otherwise zero
 	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: FirstAvailable, or later after a release
-	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
-	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
-	FailureReason string    // why the event is FAILED, or was CANCELLED, which may be ""; otherwise ""
-	LastError     string    // why the last attempt failed or was released; "" if none was
-	RetryCount    int       // attempts that failed
-	ClaimCount    int       // how many times the event was claimed; an event that was ever claimed keeps its instant
-	CrashCount    int       // how many times its worker died
+	LeaseToken    uuid.UUID `json:",omitzero"` // the token of the claim that holds or ended the event; zero when cancelled while PENDING
+	ExecutedAt    time.Time `json:",omitzero"` // when it was delivered, UTC; zero until COMPLETED
+	FailureReason string    `json:",omitzero"` // why the event is FAILED, or was CANCELLED, which may be ""; otherwise ""
+	LastError     string    `json:",omitzero"` // why the last attempt failed or was released; "" if none was
+	RetryCount    int       `json:",omitzero"` // attempts that failed
+	ClaimCount    int       `json:",omitzero"` // how many times the event was claimed; an event that was ever claimed keeps its instant
+	CrashCount    int       `json:",omitzero"` // how many times its worker died
 
 	Version   int // 1 when created; raised by every change
 	CreatedAt time.Time

@@ -22,15 +22,15 @@ type User struct {
 	Timezone    calendar.Timezone
 	ZoneSource  ZoneSource      // where Timezone comes from
 	Attributes  json.RawMessage // a JSON object of facts that handlers need, such as a hire date
-	Locale      string          // a language tag of BCP 47 in canonical form, such as "pt-BR"; "" means none
-	Email       string          // an e-mail address, as it was given; "" means none
+	Locale      string          `json:",omitzero"` // a language tag of BCP 47 in canonical form, such as "pt-BR"; "" means none
+	Email       string          `json:",omitzero"` // an e-mail address, as it was given; "" means none
 	// ExternalID is the host's own id of the user. No two users have the same one. The default is "", none.
-	ExternalID string
+	ExternalID string `json:",omitzero"`
 	// OptOuts are what the user refuses, one of each type and channel, in the order of types and
 	// channels. Those that have ended stay, as a record. Nil means that the user refuses nothing.
-	OptOuts []OptOut
+	OptOuts []OptOut `json:",omitzero"`
 	// CreationDigest is the CreationDigest of the profile that created the user. It never changes.
-	CreationDigest string
+	CreationDigest string    `json:",omitzero"`
 	Version        int       // 1 when created; raised by every change
 	CreatedAt      time.Time // UTC
 	UpdatedAt      time.Time // UTC
