@@ -38,4 +38,10 @@ var support = []mutation{
 		old:  "l.lost = true", new: "l.lost = false",
 		test: "ops TestARehearsalSaysThatLimitsAreLeftOut",
 	},
+	{
+		promise: "A part of a copy is refused", in: "docs/rehearsal.md",
+		file: "ops/rehearsal.go",
+		old:  "|| end.User != nil || end.Users != r.done.Users {", new: "{",
+		test: "ops TestAnIncompleteCopyIsRefused",
+	},
 }

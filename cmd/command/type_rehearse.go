@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,24 +123,47 @@ func (c *rehearse) users(ctx context.Context, env *environment, types []string, 
 	}
 	closing := func() {
 		_ = file.Close()
-		if c.SaveUsers == "" {
-			_ = os.Remove(file.Name())
-		}
+		_ = os.Remove(file.Name())
 	}
-	if err := c.copyTo(ctx, env, types, file, o); err != nil {
-		_ = file.Close()
-		_ = os.Remove(file.Name()) // a part of a copy is refused
+	if err = c.copyTo(ctx, env, types, file, o); err == nil {
+		err = c.keep(file)
+	}
+	if err != nil {
+		closing()
 		return nil, nil, err
 	}
 	return file, closing, nil
 }
 
-// newCopy creates the file of the copy, which only its owner may read.
+// newCopy creates the file of the copy, which only its owner may read. A copy to keep has another name until it is complete, and
+// other copies have none if the system allows it: so a command that is killed leaves no users behind.
 func (c *rehearse) newCopy() (*os.File, error) {
 	if c.SaveUsers == "" {
-		return os.CreateTemp("", "rehearse-*.jsonl.gz")
+		file, err := os.CreateTemp("", "rehearse-*.jsonl.gz")
+		if err == nil {
+			_ = os.Remove(file.Name()) // Windows refuses, and closing removes it
+		}
+		return file, err
 	}
-	return os.OpenFile(c.SaveUsers, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if _, err := os.Lstat(c.SaveUsers); err == nil {
+		return nil, &fs.PathError{Op: "create", Path: c.SaveUsers, Err: fs.ErrExist}
+	}
+	return os.CreateTemp(filepath.Dir(c.SaveUsers), filepath.Base(c.SaveUsers)+".*.part")
+}
+
+// keep gives a complete copy its name. It writes over no file.
+func (c *rehearse) keep(file *os.File) error {
+	if c.SaveUsers == "" {
+		return nil
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	err := os.Link(file.Name(), c.SaveUsers)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Rename(file.Name(), c.SaveUsers) // a file system without links
 }
 
 func (c *rehearse) copyTo(ctx context.Context, env *environment, types []string, file *os.File, o ops.CopyUsersOptions) error {

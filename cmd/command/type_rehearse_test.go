@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,39 @@ func TestARehearsalOfARollOutSaysWhatBecomesOfTimesThatHavePassed(t *testing.T) 
 		require.Equal(t, exitOK, r.code, r.errs)
 		require.Contains(t, r.out, "2027-04-25  FEE   1\n", passed)
 		require.Equal(t, atOnce, strings.Contains(r.out, "2027-03-26  FEE   1\n"), passed)
+	}
+}
+
+// What a command leaves that was killed while it copied users is not taken for a copy, and the next command begins again.
+func TestACopyHasItsNameWhenItIsComplete(t *testing.T) {
+	t.Parallel()
+	url, path := pgtest.URL(t), filepath.Join(t.TempDir(), "users.gz")
+	subscribers(t, url, hostOf(t, rounds(9)), 3)
+	killed := &rehearse{SaveUsers: path}
+	part, err := killed.newCopy()
+	require.NoError(t, err)
+	require.NoError(t, part.Close())
+	require.NoFileExists(t, path)
+	r := runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--days", "5", "--users", part.Name())
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "not a copy of users")
+
+	r = runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--database-url", url, "--days", "5", "--save-users", path)
+	require.Equal(t, exitOK, r.code, r.errs)
+	left, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{path, part.Name()}, left, "the command leaves the copy alone")
+	part, err = killed.newCopy()
+	require.ErrorIs(t, err, os.ErrExist)
+	require.Nil(t, part)
+	r = runAs(t.Context(), hostOf(t, rounds(9)), "rehearse", "--days", "5", "--users", path)
+	require.Equal(t, exitOK, r.code, r.errs)
+
+	unkept, err := new(rehearse).newCopy()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unkept.Close() })
+	if runtime.GOOS != "windows" {
+		require.NoFileExists(t, unkept.Name(), "a killed command leaves nothing")
 	}
 }
 
