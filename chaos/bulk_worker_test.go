@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,20 +27,27 @@ const (
 	AfterEdit  Point = "after edit"  // stored, and not counted
 	Served     Point = "served"      // the admin API is at the address in Reason
 	Paged      Point = "paged"       // Reason has the result so far
+	MidCopy    Point = "mid copy"    // a page of users is read, and not in the copy
+	AfterCopy  Point = "after copy"  // the copy is complete, and does not have its name
+	MidRun     Point = "mid run"     // some users of the copy are rehearsed
 	Done       Point = "done"        // Reason has the result
 )
 
 // EditPoints are the points at which a process that changes many users can stop dead.
 func EditPoints() []Point { return []Point{BeforeEdit, MidEdit, AfterEdit} }
 
+// RehearsalPoints are the points at which a process that rehearses can stop dead.
+func RehearsalPoints() []Point { return []Point{MidCopy, AfterCopy, MidRun} }
+
 // Bulk is a change of many users.
 type Bulk struct {
-	Work  string // import, serve or roll out
+	Work  string // import, serve, rehearse or roll out
 	Users int    // how many the import has
 	Zone  string // of the users of the import
 	Hour  int    // at which the handler plans
 	Page  int    // users of a page of a roll-out
 	After almanac.Cursor
+	File  string // the copy of the users of a rehearsal
 }
 
 // BulkType is the event type of [BulkScheduler].
@@ -87,6 +95,8 @@ func (w *worker) bulk(ctx context.Context, store *postgres.Store) error {
 		return w.serve(ctx, scheduler)
 	case "import":
 		done, err = ops.PutUsers(ctx, scheduler, BulkProfiles(w.Bulk.Users, w.Bulk.Zone), ops.PutUsersOptions{})
+	case "rehearse":
+		done, err = w.rehearse(ctx, scheduler)
 	default:
 		var r ops.RollOutResult
 		r, err = ops.RollOut(ctx, scheduler, BulkType, ops.RollOutOptions{PageSize: w.Bulk.Page, After: w.Bulk.After, Progress: func(r ops.RollOutResult) {
@@ -102,6 +112,30 @@ func (w *worker) bulk(ctx context.Context, store *postgres.Store) error {
 	w.result(Done, done)
 	<-ctx.Done()
 	return nil
+}
+
+// rehearse rehearses a copy of the users, which it makes first if it does not exist, as the command does.
+func (w *worker) rehearse(ctx context.Context, scheduler almanac.Scheduler) (ops.RehearseResult, error) {
+	if _, err := os.Stat(w.Bulk.File); err != nil {
+		part, err := os.Create(w.Bulk.File + ".part")
+		if err != nil {
+			return ops.RehearseResult{}, err
+		}
+		_, err = ops.CopyUsers(ctx, scheduler.Repository(), []string{BulkType}, part, ops.CopyUsersOptions{})
+		if err = errors.Join(err, part.Close()); err != nil {
+			return ops.RehearseResult{}, err
+		}
+		w.at(AfterCopy)
+		if err := os.Rename(part.Name(), w.Bulk.File); err != nil {
+			return ops.RehearseResult{}, err
+		}
+	}
+	users, err := os.Open(w.Bulk.File)
+	if err != nil {
+		return ops.RehearseResult{}, err
+	}
+	defer func() { _ = users.Close() }()
+	return ops.Rehearse(ctx, scheduler, users, ops.RehearseOptions{For: 60 * 24 * time.Hour, Progress: func(int) { w.at(MidRun) }})
 }
 
 func (w *worker) result(p Point, result any) {
@@ -137,6 +171,12 @@ func (w *worker) serve(ctx context.Context, scheduler almanac.Scheduler) error {
 type edited struct {
 	*postgres.Store
 	w *worker
+}
+
+// Rosters stops before what was read is written. Nothing is open at the server then.
+func (p edited) Rosters(ctx context.Context, types []string, page almanac.Page) (almanac.List[almanac.Roster], error) {
+	defer p.w.at(MidCopy)
+	return p.Store.Rosters(ctx, types, page)
 }
 
 // editing marks the context of a change of users.
