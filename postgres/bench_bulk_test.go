@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
@@ -48,6 +50,34 @@ func BenchmarkBulk(b *testing.B) {
 			b.ResetTimer()
 			c.each(b, s, people)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// One operation is one user who is copied for a rehearsal. -benchtime 100000x has as many users, which the benchmark stores first.
+func BenchmarkCopyUsers(b *testing.B) {
+	yearly := func(eventType string) almanac.EventHandler {
+		return almanac.Recurring{Type: eventType, Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			return u.DateOfBirth.Birthdays(calendar.Clock{Hour: 12})
+		}}
+	}
+	for _, handlers := range [][]almanac.EventHandler{{almanac.Birthday{}}, {almanac.Birthday{}, yearly("RENEWAL"), yearly("DIGEST")}} {
+		b.Run(fmt.Sprint(len(handlers), " events each"), func(b *testing.B) {
+			pool := pgtest.Pool(b)
+			store, err := postgres.New(pool)
+			require.NoError(b, err)
+			registry, err := almanac.NewRegistry(handlers...)
+			require.NoError(b, err)
+			s, err := almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
+			require.NoError(b, err)
+			put(b, s, benchPeople(b.N, "Ada", "UTC"), func(done ops.PutUsersResult) int { return done.Created })
+			_, err = pool.Exec(b.Context(), "VACUUM ANALYZE almanac.series, almanac.queue, almanac.users")
+			require.NoError(b, err)
+			b.ResetTimer()
+			done, err := ops.CopyUsers(b.Context(), store, registry.EventTypes(), io.Discard, ops.CopyUsersOptions{})
+			require.NoError(b, err)
+			require.Equal(b, b.N, done.Copied)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "users/s")
 		})
 	}
 }
