@@ -172,7 +172,7 @@ func (d down) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.
 	return nil, d.err
 }
 
-func (d down) Rosters(context.Context, string, almanac.Page) (almanac.List[almanac.Roster], error) {
+func (d down) Rosters(context.Context, []string, almanac.Page) (almanac.List[almanac.Roster], error) {
 	return almanac.List[almanac.Roster]{}, d.err
 }
 
