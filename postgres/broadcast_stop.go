@@ -349,7 +349,7 @@ func (p *requeuePage) requeueCancelled(ctx context.Context, tx pgx.Tx, ids []uui
 
 // cancelAt cancels pending events of several users at a time, and returns them as stored. It leaves out events that were claimed meanwhile.
 func (s *Store) cancelAt(ctx context.Context, tx pgx.Tx, events []almanac.Event, now time.Time) ([]almanac.Event, error) {
-	ids, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
+	cancelled, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
 		"ids":      uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
@@ -357,10 +357,6 @@ func (s *Store) cancelAt(ctx context.Context, tx pgx.Tx, events []almanac.Event,
 		"ended": column(events, func(e almanac.Event) pgtype.Timestamp {
 			return localOrNull(e.Occurrence().Zone.WallTime(now)) // the zone of the user, unless the user has moved
 		}),
-	}, scanID)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
-	return inOrderOf(events, stored), err
+	}, scanEvents())
+	return inOrderOf(events, cancelled), err
 }

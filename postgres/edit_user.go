@@ -236,22 +236,17 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, u
 	if len(events) == 0 {
 		return nil, nil
 	}
-	ids := column(events, func(e almanac.Event) uuid.UUID { return e.ID })
 	cancelled, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
-		"ids":      uuids(ids),
+		"ids":      uuids(idsOf(events)),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
 		"waiting":  column(events, func(e almanac.Event) bool { return e.Unplanned }),
 		"ended":    column(events, func(e almanac.Event) pgtype.Timestamp { return localOrNull(users[e.UserID].shown) }),
-	}, scanID)
+	}, scanEvents())
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(events, cancelled, -1); err != nil {
-		return nil, err
-	}
-	stored, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
-	return inOrderOf(events, stored), err
+	return inOrderOf(events, cancelled), complete(events, idsOf(cancelled), -1)
 }
 
 // runNow changes when pending events that were claimed before can be claimed again, all or none.

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -175,19 +177,15 @@ func (b *bulk) lock(ctx context.Context, tx pgx.Tx, part []int) (list []*editing
 	if err != nil {
 		return nil, nil, err
 	}
-	series, queue, rosters, err := b.lockEvents(ctx, tx, users)
-	if err != nil {
-		return nil, nil, err
-	}
-	free := make(map[uuid.UUID]almanac.Roster, len(rosters))
-	for _, r := range rosters {
-		if wholly(r, series, queue) {
-			free[r.User.ID] = r
+	free := make(map[uuid.UUID]*almanac.Roster)
+	if len(users) > 0 {
+		if free, err = b.lockEvents(ctx, tx, users); err != nil {
+			return nil, nil, err
 		}
 	}
 	for _, i := range part {
-		if r, is := free[b.ids[i]]; is {
-			list = append(list, &editing{index: i, roster: r})
+		if r := free[b.ids[i]]; r != nil {
+			list = append(list, &editing{index: i, roster: *r})
 		} else {
 			alone = append(alone, i)
 		}
@@ -195,8 +193,96 @@ func (b *bulk) lock(ctx context.Context, tx pgx.Tx, part []int) (list []*editing
 	return list, alone, nil
 }
 
+// lockEvents locks the open series and the pending events of locked users, as far as they are free. It returns the
+// rosters of the users of whom all that is open is locked and nothing is claimed ahead of its instant.
+func (s *Store) lockEvents(ctx context.Context, tx pgx.Tx, users []almanac.User) (free map[uuid.UUID]*almanac.Roster, err error) {
+	free = rostersOf(users)
+	found, series, err := s.lockOpen(ctx, tx, users, free)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(map[uuid.UUID]bool, len(found)) // the pending events
+	var others []almanac.User
+	for i := range found {
+		one := &found[i]
+		if one.locked {
+			locked[one.event.ID] = true
+		}
+		r := free[one.event.UserID]
+		switch {
+		case one.locked && r != nil:
+			addEvent(r, one.event)
+			used, err := one.usedAt(r)
+			if err != nil {
+				return nil, err
+			}
+			if len(used) > 0 {
+				r.Used[almanac.SeriesOf(one.event)] = used
+			}
+		case r != nil: // being claimed or in flight
+			others = append(others, r.User)
+			delete(free, r.User.ID)
+		}
+	}
+	if len(others) > 0 {
+		rosters, err := s.rosters(ctx, tx, nil, others)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rosters {
+			free[rosters[i].User.ID] = &rosters[i]
+		}
+	}
+	for id, r := range free {
+		if !wholly(r, series, locked) {
+			delete(free, id)
+		}
+		slices.SortFunc(r.Pending, inOrderOfID)
+		slices.SortFunc(r.InFlight, inOrderOfID)
+	}
+	return free, nil
+}
+
+func inOrderOfID(a, b almanac.Event) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+
+// lockOpen locks the open series of users, and then their pending events, as far as they are free. It
+// returns the open events and the ids of those whose series is locked, and completes the rosters with all else.
+func (s *Store) lockOpen(ctx context.Context, tx pgx.Tx, users []almanac.User, rosters map[uuid.UUID]*almanac.Roster) (found []openEvent, series map[uuid.UUID]bool, err error) {
+	var batch pgx.Batch
+	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
+	batch.Queue(s.statements.LockRosterSeries, pgx.StrictNamedArgs{"ids": ids})
+	batch.Queue(s.statements.LockRosterEvents, pgx.StrictNamedArgs{"ids": ids})
+	batch.Queue(s.statements.Stalled, pgx.StrictNamedArgs{"users": ids, "limit": nil})
+	batch.Queue(s.statements.Now)
+	results := tx.SendBatch(ctx, &batch)
+	defer closeBatch(results, &err)
+	open, err := next(results, pgx.CollectRows[uuid.UUID], scanID)
+	if err != nil {
+		return nil, nil, err
+	}
+	series = make(map[uuid.UUID]bool, len(open))
+	for _, id := range open {
+		series[id] = true
+	}
+	if found, err = next(results, pgx.CollectRows[openEvent], scanOpenEvents()); err != nil {
+		return nil, nil, err
+	}
+	stalled, err := next(results, pgx.CollectRows[almanac.StalledSeries], scanStalled)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, is := range stalled {
+		rosters[is.UserID].Stalled = append(rosters[is.UserID].Stalled, is)
+	}
+	now, err := next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	for _, r := range rosters {
+		r.Now = now
+	}
+	return found, series, err
+}
+
 // wholly reports whether all open events of a roster are locked, by their ids, and none is claimed ahead of its instant.
-func wholly(r almanac.Roster, series, queue map[uuid.UUID]bool) bool {
+func wholly(r *almanac.Roster, series, queue map[uuid.UUID]bool) bool {
 	for _, events := range [...][]almanac.Event{r.Pending, r.InFlight} {
 		for i := range events {
 			e := &events[i]
@@ -209,30 +295,6 @@ func wholly(r almanac.Roster, series, queue map[uuid.UUID]bool) bool {
 		}
 	}
 	return true
-}
-
-// lockEvents locks the open series and the pending events of locked users, as far as they are free, and
-// reads the rosters of the users. It returns the ids of the events whose series and rows of the queue are locked.
-func (s *Store) lockEvents(ctx context.Context, tx pgx.Tx, users []almanac.User) (series, queue map[uuid.UUID]bool, rosters []almanac.Roster, err error) {
-	if len(users) == 0 {
-		return nil, nil, nil, nil
-	}
-	ids := pgx.StrictNamedArgs{"ids": uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))}
-	for _, part := range []struct {
-		sql  string
-		into *map[uuid.UUID]bool
-	}{{s.statements.LockRosterSeries, &series}, {s.statements.LockRosterQueue, &queue}} {
-		locked, err := all(ctx, tx, part.sql, ids, scanID)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		*part.into = make(map[uuid.UUID]bool, len(locked))
-		for _, id := range locked {
-			(*part.into)[id] = true
-		}
-	}
-	rosters, err = s.rosters(ctx, tx, nil, users)
-	return series, queue, rosters, err
 }
 
 // decideAll calls edit with each roster. At first a roster has the used keys of open series only. When an

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,12 +27,7 @@ func (s *Store) Rosters(ctx context.Context, types []string, page almanac.Page) 
 
 // rosters reads the rosters of users for some types, or for all if they are nil, in the order given.
 func (s *Store) rosters(ctx context.Context, db DB, types []string, users []almanac.User) (list []almanac.Roster, err error) {
-	list = make([]almanac.Roster, len(users))
-	places := make(map[uuid.UUID]int, len(users))
-	for i, u := range users {
-		list[i] = almanac.Roster{User: u, Used: make(map[almanac.Series]almanac.UsedKeys)}
-		places[u.ID] = i
-	}
+	places := rostersOf(users)
 	var batch pgx.Batch
 	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
 	for _, sql := range []string{s.statements.OpenEvents, s.statements.RosterKeys} {
@@ -49,12 +43,7 @@ func (s *Store) rosters(ctx context.Context, db DB, types []string, users []alma
 		return nil, err
 	}
 	for _, e := range events {
-		one := &list[places[e.UserID]]
-		if e.ClaimCount > 0 {
-			one.InFlight = append(one.InFlight, e)
-		} else {
-			one.Pending = append(one.Pending, e)
-		}
+		addEvent(places[e.UserID], e)
 	}
 	keys, err := next(results, pgx.CollectRows[seriesKeys], scanSeriesKeys)
 	if err != nil {
@@ -65,38 +54,68 @@ func (s *Store) rosters(ctx context.Context, db DB, types []string, users []alma
 		return nil, err
 	}
 	for _, is := range slices.DeleteFunc(stalled, func(is almanac.StalledSeries) bool { return types != nil && !slices.Contains(types, is.Series.Type) }) {
-		one := &list[places[is.UserID]]
+		one := places[is.UserID]
 		one.Stalled = append(one.Stalled, is)
 	}
 	now, err := next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
 	for _, k := range keys {
-		one := &list[places[k.user]]
+		one := places[k.user]
 		if used := k.at(one.User, now); len(used) > 0 {
 			one.Used[k.series] = used
 		}
 	}
-	for i := range list {
+	list = make([]almanac.Roster, len(users))
+	for i, u := range users {
+		list[i] = *places[u.ID]
 		list[i].Now = now
 	}
 	return list, err
 }
 
-// pending returns a column of the views of events for an event that is PENDING, from a row s of the table series
-// that also has columns of its row of the queue. See open_events.sql.
-func (c cell) pending() string {
-	switch c.name {
-	case "e.id":
-		return "s.event_id"
-	case "e.series_name":
-		return "s.name"
-	case "e.status":
-		return "'PENDING'::text"
-	case "e.lease_token":
-		return "NULL::uuid"
-	case "e.executed_at":
-		return "NULL::timestamptz"
-	case "e.failure_reason":
-		return "NULL::text"
+// rostersOf returns rosters with nothing but their users, by the ids of these.
+func rostersOf(users []almanac.User) map[uuid.UUID]*almanac.Roster {
+	list, of := make([]almanac.Roster, len(users)), make(map[uuid.UUID]*almanac.Roster, len(users))
+	for i, u := range users {
+		list[i] = almanac.Roster{User: u, Used: make(map[almanac.Series]almanac.UsedKeys)}
+		of[u.ID] = &list[i]
 	}
-	return "s." + strings.TrimPrefix(c.name, "e.")
+	return of
+}
+
+// addEvent adds an open event to the roster of its user.
+func addEvent(r *almanac.Roster, e almanac.Event) {
+	if e.ClaimCount > 0 {
+		r.InFlight = append(r.InFlight, e)
+	} else {
+		r.Pending = append(r.Pending, e)
+	}
+}
+
+// openEvent is a row of lock_roster_events.sql.
+type openEvent struct {
+	locked bool
+	used   *string
+	event  almanac.Event
+}
+
+// usedAt returns the used keys of the series at the time of the roster of its user. An event that was ever
+// claimed counts as ended then.
+func (o openEvent) usedAt(r *almanac.Roster) (almanac.UsedKeys, error) {
+	used, err := parseUsed(o.used)
+	if o.event.ClaimCount > 0 && o.event.Origin.Kind != almanac.OriginRequeued {
+		used = used.With(o.event.Uses(r.User, r.Now))
+	}
+	return used, err
+}
+
+// scanOpenEvents returns a function that scans the rows of one result.
+func scanOpenEvents() pgx.RowToFunc[openEvent] {
+	var one openEvent
+	var r eventRow
+	into := append([]any{&one.locked, &one.used}, targets(r.cells(ofPending))...)
+	return func(row pgx.CollectableRow) (openEvent, error) {
+		err := row.Scan(into...)
+		one.event = r.value()
+		return one, err
+	}
 }

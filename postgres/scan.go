@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -115,56 +116,62 @@ type eventRow struct {
 	consulted          *string
 }
 
-// cells returns the columns of an event in the views of events. If claimed is true, it returns the
-// columns of an event in the table series, without the columns that the claim decides. JSON is read
-// as text, because not every pooler and protocol version supports its binary form.
-func (r *eventRow) cells(claimed bool) []cell {
+// eventSource is where the columns of an event come from.
+type eventSource int
+
+const (
+	ofView    eventSource = iota // row e of a view of events
+	ofClaimed                    // row s of the table series, without the columns that the claim decides
+	ofPending                    // row s of the table series and row q of the table queue
+)
+
+// cells returns the columns of an event. JSON is read as text, because not every pooler and protocol version
+// supports its binary form.
+func (r *eventRow) cells(source eventSource) []cell {
 	e, texts := &r.event, new(repeated)
-	cells := make([]cell, 0, 33)
+	cells := make([]cell, 0, 34)
 	for _, c := range [...]struct {
-		stored, claimed string
-		into            any
+		view, claimed, pending string // pending is "" if it is the same as claimed
+		into                   any
 	}{
-		{"e.id", "s.event_id", rawID(&e.ID)},
-		{"e.user_id", "", rawID(&e.UserID)},
-		{"e.event_type", "s.event_type", texts.into(&e.Type)},
-		{"e.series_name", "s.name", &e.Series},
-		{"e.lane", "s.lane", texts.into(&e.Lane)},
-		{"e.occurrence_key", "s.occurrence_key", texts.into(&e.OccurrenceKey)},
-		{"e.key_unit", "s.key_unit", texts.into((*string)(&e.KeyUnit))},
-		{"e.origin", "s.origin", &r.origin.kind},
-		{"e.origin_event", "s.origin_event", &r.origin.from},
-		{"e.follows_user", "s.follows_user", &r.origin.follows},
-		{"e.payload_made", "s.payload_made", &r.origin.made},
-		{"e.forced", "s.forced", &r.origin.forced},
-		{"e.status", "", &r.status},
-		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
-		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall.at},
-		{"e.nominal_local", "s.nominal_local", &r.wall.nominal},
-		{"e.target_timezone", "s.target_timezone", texts.into(&e.Zone)},
-		{"e.policies", "s.policies", texts.into(&r.policies)},
-		{"e.idempotency_key", "s.idempotency_key", &r.key},
-		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
-		{"e.user_version", "s.user_version", &e.UserVersion},
-		{"e.ready_at", "s.ready_at", &r.times.ready},
-		{"e.available_at", "", &r.times.available},
-		{"e.lease_token", "", &r.token},
-		{"e.executed_at", "", &r.times.executed},
-		{"e.failure_reason", "", &r.failure},
-		{"e.last_error", "s.last_error", &r.lastError},
-		{"e.retry_count", "s.retry_count", &e.RetryCount},
-		{"e.claim_count", "s.claim_count", &e.ClaimCount},
-		{"e.crash_count", "s.crash_count", &e.CrashCount},
-		{"e.version", "s.version", &e.Version},
-		{"e.created_at", "s.created_at", &e.CreatedAt},
-		{"e.updated_at", "", &e.UpdatedAt},
-		{"e.consulted", "", &r.consulted},
+		{"e.id", "s.event_id", "", rawID(&e.ID)},
+		{"e.user_id", "", "s.user_id", rawID(&e.UserID)},
+		{"e.event_type", "s.event_type", "", texts.into(&e.Type)},
+		{"e.series_name", "s.name", "", &e.Series},
+		{"e.lane", "s.lane", "", texts.into(&e.Lane)},
+		{"e.occurrence_key", "s.occurrence_key", "", texts.into(&e.OccurrenceKey)},
+		{"e.key_unit", "s.key_unit", "", texts.into((*string)(&e.KeyUnit))},
+		{"e.origin", "s.origin", "", &r.origin.kind},
+		{"e.origin_event", "s.origin_event", "", &r.origin.from},
+		{"e.follows_user", "s.follows_user", "", &r.origin.follows},
+		{"e.payload_made", "s.payload_made", "", &r.origin.made},
+		{"e.forced", "s.forced", "", &r.origin.forced},
+		{"e.status", "", "'PENDING'::text", &r.status},
+		{"e.target_timestamp_utc", "s.target_timestamp_utc", "", &e.Due},
+		{"e.target_timestamp_local", "s.target_timestamp_local", "", &r.wall.at},
+		{"e.nominal_local", "s.nominal_local", "", &r.wall.nominal},
+		{"e.target_timezone", "s.target_timezone", "", texts.into(&e.Zone)},
+		{"e.policies", "s.policies", "", texts.into(&r.policies)},
+		{"e.idempotency_key", "s.idempotency_key", "", &r.key},
+		{"e.delivery_payload::text", "s.delivery_payload::text", "", &r.payload},
+		{"e.user_version", "s.user_version", "", &e.UserVersion},
+		{"e.ready_at", "s.ready_at", "", &r.times.ready},
+		{"e.available_at", "", "q.available_at", &r.times.available},
+		{"e.lease_token", "", "NULL::uuid", &r.token},
+		{"e.executed_at", "", "NULL::timestamptz", &r.times.executed},
+		{"e.failure_reason", "", "NULL::text", &r.failure},
+		{"e.last_error", "s.last_error", "", &r.lastError},
+		{"e.retry_count", "s.retry_count", "", &e.RetryCount},
+		{"e.claim_count", "s.claim_count", "", &e.ClaimCount},
+		{"e.crash_count", "s.crash_count", "", &e.CrashCount},
+		{"e.version", "s.version", "", &e.Version},
+		{"e.created_at", "s.created_at", "", &e.CreatedAt},
+		{"e.updated_at", "", "s.updated_at", &e.UpdatedAt},
+		{"e.consulted", "", "q.consulted", &r.consulted},
 	} {
-		switch {
-		case !claimed:
-			cells = append(cells, cell{c.stored, c.into})
-		case c.claimed != "":
-			cells = append(cells, cell{c.claimed, c.into})
+		name := [...]string{c.view, c.claimed, cmp.Or(c.pending, c.claimed)}[source]
+		if name != "" {
+			cells = append(cells, cell{name, c.into})
 		}
 	}
 	return cells
@@ -196,7 +203,7 @@ func (r *eventRow) value() almanac.Event {
 // scanEvents returns a function that scans the events of one result.
 func scanEvents() pgx.RowToFunc[almanac.Event] {
 	var r eventRow
-	into := targets(r.cells(false))
+	into := targets(r.cells(ofView))
 	return func(row pgx.CollectableRow) (almanac.Event, error) {
 		if err := row.Scan(into...); err != nil {
 			return almanac.Event{}, err
@@ -221,7 +228,7 @@ type claimedRow struct {
 const claimedID = 5
 
 func (r *claimedRow) targets() []any {
-	return slices.Concat([]any{&r.at, &r.reached, &r.live, &r.limits, &r.failing}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
+	return slices.Concat([]any{&r.at, &r.reached, &r.live, &r.limits, &r.failing}, targets(r.event.cells(ofClaimed)), targets(r.user.cells()), []any{&r.used})
 }
 
 // value returns the event as it is after its claim.

@@ -23,7 +23,7 @@ type statements struct {
 	HiddenUsers, HideUser, HoldKeys,
 	InFlight, Incomplete, InsertEmptyLeases, InsertEvents, InsertFirstEvents, InsertLease, InsertUsers,
 	KeepBroadcast, KeepLeases,
-	LaneBefore, LaneLoads, Lanes, Leases, LeaveBroadcasts, ListLeases, LockBroadcast, LockCancelled, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockPendingOfBroadcast, LockQueue, LockRosterQueue, LockRosterSeries,
+	LaneBefore, LaneLoads, Lanes, Leases, LeaveBroadcasts, ListLeases, LockBroadcast, LockCancelled, LockEvent, LockFree, LockHeld, LockLane, LockPending, LockPendingOfBroadcast, LockQueue, LockRosterEvents, LockRosterSeries,
 	LockRosters, LockSeries, LockUser,
 	LockUserForDeletion, LockUsers, LockWanted, LockZoneRules, LookAgain, LostEvents,
 	MarkZones, Missed, MissingVisits, MoveBroadcast, MoveBroadcastCancel, MoveBroadcastZone, MoveConsumer, MoveEvents, MoveToLeases,
@@ -115,8 +115,9 @@ func load(schema string) (statements, error) {
 var templates = sync.OnceValues(func() (t statements, err error) {
 	stored, err := queries.ReadFile("parts/as_stored.sql")
 	fill := strings.NewReplacer(
-		":event", list(new(eventRow).cells(false), cell.column), ":pending_event", list(new(eventRow).cells(false), cell.pending),
-		":claimed", list(new(eventRow).cells(true), cell.column),
+		":event", list(new(eventRow).cells(ofView), cell.column),
+		":queued_event", list(new(eventRow).cells(ofPending), cell.column),
+		":claimed", list(new(eventRow).cells(ofClaimed), cell.column),
 		":user", list(new(userRow).cells(), cell.column),
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),

@@ -179,18 +179,18 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event, use
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(events, moved, -1); err != nil {
+	if err := complete(events, idsOf(moved), -1); err != nil {
 		return nil, err
 	}
 	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
 		return nil, err
 	}
-	return s.waiting(ctx, tx, events, moved)
+	return inOrderOf(events, moved), nil
 }
 
-// moveRows changes the targets of pending events, and returns the ids of those that it changed. The map has the users
-// whom the transaction edits.
-func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]uuid.UUID, error) {
+// moveRows changes the targets of pending events, and returns those that it changed, as stored, in no particular
+// order. The map has the users whom the transaction edits.
+func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event, users map[uuid.UUID]editedUser) ([]almanac.Event, error) {
 	type event = almanac.Event
 	args := seriesArgs(events)
 	maps.Copy(args, pgx.StrictNamedArgs{
@@ -208,7 +208,7 @@ func (s *Store) moveRows(ctx context.Context, tx pgx.Tx, events []almanac.Event,
 		"lanes":         column(events, func(e event) string { return e.Lane }),
 		"consulted":     column(events, func(e event) pgtype.Text { return textOrNull(e.Consulted.String()) }),
 	})
-	return all(ctx, tx, s.statements.MoveEvents, args, scanID)
+	return all(ctx, tx, s.statements.MoveEvents, args, scanEvents())
 }
 
 // remove deletes pending events, all or none, and returns them as they were.
@@ -229,6 +229,11 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 		return nil, err
 	}
 	return were, complete(events, removed, 0)
+}
+
+// idsOf returns the ids of events.
+func idsOf(events []almanac.Event) []uuid.UUID {
+	return column(events, func(e almanac.Event) uuid.UUID { return e.ID })
 }
 
 // complete returns an [*almanac.OptimisticLockError] for the first wanted event that was not stored,

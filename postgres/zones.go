@@ -269,13 +269,11 @@ func (s *Store) moveTogether(ctx context.Context, events []almanac.Event) (moved
 		if err != nil || len(free) == 0 {
 			return err
 		}
-		ids, err := s.moveRows(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e event) bool { return !slices.Contains(free, e.ID) }), nil)
+		stored, err := s.moveRows(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e event) bool { return !slices.Contains(free, e.ID) }), nil)
 		if err != nil {
 			return err
 		}
-		if moved, err = s.waiting(ctx, tx, events, ids); err != nil {
-			return err
-		}
+		moved = inOrderOf(events, stored)
 		return s.hint(ctx, tx, moved)
 	})
 	if err != nil {

@@ -2,7 +2,7 @@
 -- Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
 --   program that has the handler) · @ended timestamp[] (what clocks in the user's zone show now)
--- Returns the ids of the events that were at the version before and PENDING.
+-- Returns the events that were at the version before and PENDING, as they are now, in no particular order.
 -- The CTE todo is joined before the series are. The planner expects few rows, and would compare each series with each event.
 WITH n AS MATERIALIZED (
     SELECT *
@@ -23,10 +23,10 @@ WITH n AS MATERIALIZED (
         used_nominal = coalesce(s.nominal_local, s.target_timestamp_local)
     FROM todo n
     WHERE s.id = n.series_id AND s.event_id = n.id AND s.version = n.version - 1
-    RETURNING n.*, s.name, s.retry_count, s.claim_count, :kept
+    RETURNING n.*, s.name, s.retry_count, s.claim_count, clock_timestamp() AS ended_at, :kept
 ), kept AS (
     INSERT INTO :"schema".history (id, status, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
-    SELECT id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept
+    SELECT id, 'CANCELLED', failure_reason, retry_count, claim_count, version, ended_at, name, :kept
     FROM ended
 ), left_open AS (
     INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_unit, used_key)
@@ -36,4 +36,9 @@ WITH n AS MATERIALIZED (
     ON CONFLICT (series_id) DO UPDATE
     SET used_unit = excluded.used_unit, used_key = excluded.used_key, last_error = NULL, failures = 0, since = now(), retry_at = now()
 )
-SELECT ended.id FROM ended
+SELECT :event
+FROM (
+    SELECT ended.*, ended.name AS series_name, 'CANCELLED'::text AS status, ended.ended_at AS updated_at, NULL::timestamptz AS available_at,
+        NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS consulted
+    FROM ended
+) e

@@ -3,7 +3,7 @@
 --   @due timestamptz[] · @ready timestamptz[] (NULL if it is @due) · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[] · @current integer[] (the version that the transaction gives the user
 --   afterwards; NULL: none) · @lanes text[] · @consulted text[] (NULL: nothing)
--- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
+-- Returns the events that were at the version before, and PENDING, as they are now, in no particular order. The idempotency key stays. The transaction has locked
 -- the series, and has checked that the events were never claimed. An edit undoes the transaction when an event is missing.
 -- The CTE todo is joined before the series are. The planner expects few rows, and would compare each series with each event.
 WITH n AS MATERIALIZED (
@@ -36,7 +36,7 @@ WITH n AS MATERIALIZED (
     FROM todo n
     WHERE s.id = n.series_id AND s.event_id = n.id AND s.version = n.version - 1
         AND s.name = n.name AND s.detached = n.detached
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.ready_at, s.lane, n.consulted
+    RETURNING s.*, n.consulted
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, sum(s.n)
@@ -55,4 +55,6 @@ WITH n AS MATERIALIZED (
         CASE WHEN moved.ready_at IS NOT NULL THEN moved.target_timestamp_utc END, moved.lane, moved.consulted
     FROM moved
 )
-SELECT moved.event_id FROM moved
+SELECT :queued_event
+FROM moved s
+CROSS JOIN LATERAL (SELECT coalesce(s.ready_at, s.target_timestamp_utc) AS available_at, s.consulted) q

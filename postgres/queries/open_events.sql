@@ -20,8 +20,9 @@ WITH mine AS MATERIALIZED (
     WHERE NOT mine.pending
     HAVING count(*) > 0
 )
-SELECT :pending_event
+SELECT :queued_event
 FROM mine s
+CROSS JOIN LATERAL (SELECT s.available_at, s.consulted) q
 WHERE s.pending
 UNION ALL
 SELECT :event
