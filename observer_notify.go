@@ -46,6 +46,9 @@ func (s *scheduler) notifyEvents(ctx context.Context, kind NoticeKind, events []
 
 // notifyEdit notifies the observers of an edit of a roster.
 func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) {
+	if len(s.observers) == 0 {
+		return
+	}
 	was := before.User
 	var all []Notice
 	if is := stored.User; is != nil {

@@ -111,7 +111,8 @@ func (s *scheduler) noteReplanned(ctx context.Context, before Roster, stored Edi
 	})
 	result := shown.with(before, news)
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
-	s.running.wakeFor(slices.Concat(news.Changed, news.New)...)
+	s.running.wakeFor(news.Changed...)
+	s.running.wakeFor(news.New...)
 	return before, result
 }
 

@@ -323,7 +323,12 @@ func (p replanning) sameDay(edit Edit) (twice []Event) {
 		eventType string
 		date      calendar.Date
 	}
-	if len(edit.Changed)+len(edit.New) == 0 {
+	was := p.byID()
+	moves := func(e Event) bool {
+		before := was[e.ID]
+		return e.Status == Pending && (before == nil || before.Wall.Date != e.Wall.Date)
+	}
+	if !slices.ContainsFunc(edit.Changed, moves) && !slices.ContainsFunc(edit.New, moves) {
 		return nil
 	}
 	after := p.byID()
@@ -339,9 +344,8 @@ func (p replanning) sameDay(edit Edit) (twice []Event) {
 			on[day{e.Type, e.Wall.Date}]++
 		}
 	}
-	was := p.byID()
 	for _, e := range slices.Concat(edit.Changed, edit.New) {
-		if before := was[e.ID]; e.Status != Pending || before != nil && before.Wall.Date == e.Wall.Date {
+		if !moves(e) {
 			continue
 		}
 		ended := slices.ContainsFunc(p.Used[SeriesOf(e)], func(k UsedKey) bool { return k.Ended.Date == e.Wall.Date })
@@ -373,13 +377,15 @@ func (p replanning) leftOut(all []oneSeries, replans map[Series]bool) map[Series
 
 // replans returns the series that an edit replans, or will replan when their events in flight end.
 func (p replanning) replans(edit Edit) map[Series]bool {
-	events := slices.Concat(edit.Changed, edit.New, edit.Removed)
-	if p.is.Version != p.User.Version {
-		events = append(events, p.InFlight...)
+	lists := [...][]Event{edit.Changed, edit.New, edit.Removed, p.InFlight}
+	if p.is.Version == p.User.Version {
+		lists[3] = nil
 	}
 	replans := make(map[Series]bool)
-	for _, e := range events {
-		replans[SeriesOf(e)] = true
+	for _, events := range lists {
+		for i := range events {
+			replans[SeriesOf(events[i])] = true
+		}
 	}
 	return replans
 }

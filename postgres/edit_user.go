@@ -133,8 +133,10 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, list []*editing
 		wanted.Removed = append(wanted.Removed, one.wanted.Removed...)
 		wanted.Changed = append(wanted.Changed, one.wanted.Changed...)
 		wanted.New = append(wanted.New, one.wanted.New...)
-		for _, e := range slices.Concat(one.wanted.Removed, one.wanted.Changed, one.wanted.New) {
-			of[e.ID] = &one.stored
+		for _, events := range [...][]almanac.Event{one.wanted.Removed, one.wanted.Changed, one.wanted.New} {
+			for i := range events {
+				of[events[i].ID] = &one.stored
+			}
 		}
 	}
 	var err error
@@ -207,11 +209,17 @@ func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, u
 		}},
 		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount > 0 }, s.runNow},
 	} {
-		part, err := kind.store(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return !kind.has(e) }))
+		var part []almanac.Event
+		for i := range events {
+			if kind.has(events[i]) {
+				part = append(part, events[i])
+			}
+		}
+		changed, err := kind.store(ctx, tx, part)
 		if err != nil {
 			return nil, err
 		}
-		stored = append(stored, part...)
+		stored = append(stored, changed...)
 	}
 	return inOrderOf(events, stored), nil
 }
