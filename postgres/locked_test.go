@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -341,7 +342,12 @@ func TestAddEventsSkipsLockedUsers(t *testing.T) {
 // The others are edited before EditUsers waits for the locked user.
 func TestEditUsersWaitsForALockedUserLast(t *testing.T) {
 	t.Parallel()
-	for name, lock := range locks {
+	all := maps.Clone(locks)
+	all["claims the event"] = func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		_, err := tx.Exec(ctx, "SELECT FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id WHERE s.user_id = $1 FOR UPDATE OF q", user)
+		return err
+	}
+	for name, lock := range all {
 		t.Run("while a host "+name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)

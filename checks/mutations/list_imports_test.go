@@ -64,4 +64,10 @@ var imports = []mutation{
 		old:  "c := changes[i].by(ctx)", new: "c := changes[0].by(ctx)",
 		test: "./ops TestUpdateUsersDoesWhatSingleCallsDo",
 	},
+	{
+		promise: "The users of which something is not locked are left to", in: "docs/adr/0079-bulk.md",
+		file: "postgres/queries/lock_roster_events.sql",
+		old:  "SELECT q.event_id IS NOT NULL,", new: "SELECT true,",
+		test: "./postgres TestEditUsersWaitsForALockedUserLast",
+	},
 }
