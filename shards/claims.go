@@ -357,8 +357,3 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 	}
 	return results, nil
 }
-
-// Report returns an error that matches [errors.ErrUnsupported]: breakers do not hold over schemas.
-func (s *Store) Report(context.Context, string, func(almanac.Breaker, time.Time) almanac.Breaker) (almanac.Breaker, error) {
-	return almanac.Breaker{}, errUnsupported("breakers over several schemas")
-}

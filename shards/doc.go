@@ -12,8 +12,8 @@
 //
 // External ids are unique over all schemas by [Reservations].
 //
-// Limits of lanes and breakers do not hold over schemas. [Store.PutLane] and [Store.Report] return an error that
-// matches [errors.ErrUnsupported]. See docs/shards.md and docs/adr/0084-shards.md.
+// The limits of a lane are divided among the schemas. So they hold over all of them, and a lane whose events are all in one schema
+// has only a part. See docs/shards.md, docs/adr/0084-shards.md and docs/adr/0086-lanes-and-runs-over-schemas.md.
 //
 // [Move] moves a schema to another server while programs use it. See docs/moving.md.
 package shards

@@ -120,30 +120,6 @@ func chosen[T any](answers []answer[[]T], key func(T) string, better func(is, th
 	return list
 }
 
-// Pause pauses a lane in all schemas. The error is a [*PartialError] if some are perhaps not paused. The call can be repeated.
-func (s *Store) Pause(ctx context.Context, p almanac.Pause) error {
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error { return r.Pause(ctx, p) })
-}
-
-// Resume ends the pause of a lane in all schemas. The error is a [*PartialError] if some are perhaps still paused. The call can be repeated.
-func (s *Store) Resume(ctx context.Context, lane string) error {
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error { return r.Resume(ctx, lane) })
-}
-
-// Paused returns the lanes that are paused in a schema that answers. If the pauses of a lane differ, that of the first schema counts.
-func (s *Store) Paused(ctx context.Context) ([]almanac.Pause, error) {
-	answers, err := copies(ctx, s, func(ctx context.Context, r almanac.Repository) ([]almanac.Pause, error) { return r.Paused(ctx) })
-	return firsts(answers, func(p almanac.Pause) string { return p.Lane }), err
-}
-
-// PutLane returns an error that matches [errors.ErrUnsupported]: limits do not hold over schemas.
-func (s *Store) PutLane(context.Context, almanac.Lane) error {
-	return errUnsupported("limits of lanes over several schemas")
-}
-
-// Lanes returns no lanes.
-func (s *Store) Lanes(context.Context) ([]almanac.Lane, error) { return nil, nil }
-
 // Stalled merges the series of the schemas. If a schema does not answer, it also returns a [*PartialError]. A user asks one schema.
 func (s *Store) Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]almanac.StalledSeries, error) {
 	if userID != uuid.Nil {

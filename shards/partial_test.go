@@ -116,6 +116,27 @@ func (f *failing) Pause(ctx context.Context, p almanac.Pause) error {
 	return errors.Join(f.err(), f.Repository.Pause(ctx, p))
 }
 
+func (f *failing) PutLane(ctx context.Context, l almanac.Lane) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Repository.PutLane(ctx, l)
+}
+
+func (f *failing) Lanes(ctx context.Context) ([]almanac.Lane, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return f.Repository.Lanes(ctx)
+}
+
+func (f *failing) Report(ctx context.Context, lane string, change func(almanac.Breaker, time.Time) almanac.Breaker) (almanac.Breaker, error) {
+	if err := f.err(); err != nil {
+		return almanac.Breaker{}, err
+	}
+	return f.Repository.Report(ctx, lane, change)
+}
+
 func (f *failing) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (almanac.ZoneBook, error)) error {
 	if err := f.err(); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (s *servers) store(t *testing.T) *shards.Store {
 	reservations := shards.NewPostgresReservations(s.keep, name+"_shards")
 	must(t, reservations.Create(t.Context()))
 	return open(t, shards.Options{
-		Directory: shards.NewDirectory(places()...), Schemas: schemas, Reservations: reservations,
+		Directory: directoryFor(t, places()...), Schemas: schemas, Reservations: reservations,
 		OnError: func(schema string, err error) {
 			if t.Context().Err() == nil {
 				t.Logf("schema %s: %v", schema, err)

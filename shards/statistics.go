@@ -42,6 +42,11 @@ func (t table[K, V]) add(key K, value V, add func(a, b V) V) {
 	t[key] = value
 }
 
+// sorted returns the values in an order.
+func (t table[K, V]) sorted(order func(a, b V) int) []V {
+	return slices.SortedFunc(maps.Values(t), order)
+}
+
 // Stats adds the numbers of the schemas. Each schema counts up to its own limit, at a moment of its own. If a schema does not answer,
 // Stats also returns a [*PartialError].
 func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
@@ -138,20 +143,36 @@ func (s *Store) DueCounts(ctx context.Context, request ops.DueCountsRequest) (co
 	return counts, err
 }
 
-// LaneLoads adds what waits in the lanes of the schemas. If a schema does not answer, it also returns a [*PartialError].
+// LaneLoads adds the limits of the lanes, and what waits in them. If a schema does not answer, it also returns a [*PartialError].
 func (s *Store) LaneLoads(ctx context.Context) ([]ops.LaneLoad, error) {
 	answers, err := counted(ctx, s, func(ctx context.Context, one ops.Statistics) ([]ops.LaneLoad, error) { return one.LaneLoads(ctx) })
 	loads := make(table[string, ops.LaneLoad])
-	for _, l := range joined(answers) {
-		loads.add(l.Name, l, func(a, b ops.LaneLoad) ops.LaneLoad {
-			a.Waiting, a.Oldest, a.Weights = sum(a.Waiting, b.Waiting), earliest(a.Oldest, b.Oldest), max(a.Weights, b.Weights)
-			if a.Pause.Since.IsZero() {
-				a.Pause = b.Pause
-			}
-			return a
-		})
+	for _, one := range joined(answers) {
+		loads.add(one.Name, one, loaded)
 	}
-	return slices.SortedFunc(maps.Values(loads), func(a, b ops.LaneLoad) int { return cmp.Compare(a.Name, b.Name) }), err
+	return loads.sorted(func(a, b ops.LaneLoad) int { return cmp.Compare(a.Name, b.Name) }), err
+}
+
+// loaded adds the loads of two parts of a lane. The first breaker that is not closed counts, and the first pause.
+func loaded(a, b ops.LaneLoad) ops.LaneLoad {
+	a.Lane = added(a.Lane, b.Lane)
+	a.Waiting, a.Oldest, a.Weights = sum(a.Waiting, b.Waiting), earliest(a.Oldest, b.Oldest), max(a.Weights, b.Weights)
+	a.InFlight, a.Today = a.InFlight+b.InFlight, a.Today+b.Today
+	if a.ReadyAt.IsZero() || b.ReadyAt.IsZero() { // a part has a token
+		a.ReadyAt = time.Time{}
+	} else {
+		a.ReadyAt = earliest(a.ReadyAt, b.ReadyAt)
+	}
+	if a.Breaker.Allowed == 0 {
+		a.Breaker = b.Breaker
+	}
+	if a.Pause.Since.IsZero() {
+		a.Pause = b.Pause
+	}
+	for i := range a.Started {
+		a.Started[i] += b.Started[i]
+	}
+	return a
 }
 
 // LaneWait asks the schema of the event's user. Before counts the events of that schema.
