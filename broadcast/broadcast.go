@@ -159,8 +159,8 @@ func (b Broadcast) normal() Broadcast {
 	return b
 }
 
-// differences returns the names of the fields in which two broadcasts differ.
-func (b Broadcast) differences(o Broadcast) (names []string) {
+// Differences returns the names of the fields in which two broadcasts differ, such as "at". Both are as a [Store] has them.
+func (b Broadcast) Differences(o Broadcast) (names []string) {
 	for _, field := range []struct {
 		name   string
 		differ bool

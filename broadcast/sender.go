@@ -52,7 +52,7 @@ func (s *Sender) Start(ctx context.Context, b Broadcast) (StartResult, error) {
 		return StartResult{}, err
 	}
 	s.wake()
-	if differ := b.differences(stored.Broadcast); len(differ) > 0 {
+	if differ := b.Differences(stored.Broadcast); len(differ) > 0 {
 		return StartResult{stored, existed}, &ConflictError{b.Name, differ}
 	}
 	return StartResult{stored, existed}, nil
@@ -248,7 +248,7 @@ func (s *Sender) Preview(ctx context.Context, b Broadcast) (PreviewResult, error
 	b = b.normal()
 	stored, err := s.store.Broadcast(ctx, b.Name)
 	if err == nil {
-		if differ := b.differences(stored.Broadcast); len(differ) > 0 {
+		if differ := b.Differences(stored.Broadcast); len(differ) > 0 {
 			return PreviewResult{}, &ConflictError{b.Name, differ}
 		}
 	} else if !errors.Is(err, almanac.ErrNotFound) {

@@ -1,11 +1,12 @@
 package shards
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,9 +17,9 @@ import (
 // maxClaim is the greatest limit of a claim: as many events as a page has at most, because a claim looks what is due first.
 const maxClaim = 1000
 
-// Claim looks what is due in all schemas, divides the limit by that, and claims in one schema after another. What a schema
-// leaves of its part goes to the next ones. All leases have the same token. A schema that does not answer is left out,
-// unless none does: then the error is a [*PartialError].
+// Claim looks what is due in all schemas, divides the limit by that, and claims in all at once. What schemas leave of their parts is
+// claimed in the others, under another token. A schema that does not answer in a quarter of [Options].Patience is left out, unless none does: then
+// the error is a [*PartialError].
 func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	if s.bound >= 0 || len(s.names) == 1 || request.Limit < 1 {
 		return s.schemas[max(s.bound, 0)].Repository.Claim(ctx, request)
@@ -34,34 +35,36 @@ func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almana
 	}
 	m := merger{request: request, partial: err != nil}
 	m.result.Users = make(map[uuid.UUID]almanac.User)
-	left, later, answered := request.Limit, 0, false
+	answered := false
+	left := request.Limit
 	for _, p := range parts {
-		later += p.quota
+		left -= p.quota
+	}
+	for round := range 2 {
+		open := spread(parts, left, round, int(s.claims.Load()))
+		for i, claim := range s.claimParts(ctx, request, open) {
+			p := open[i]
+			if claim.err != nil {
+				if isRefusal(claim.err) {
+					return almanac.ClaimResult{}, claim.err
+				}
+				failed.add(p.schema, claim.err)
+				m.partial, p.failed = true, true
+				continue
+			}
+			answered = true
+			m.add(*p, claim.is, p.limit)
+			p.note(claim.is)
+		}
+		if left = request.Limit - len(m.result.Events); left == 0 {
+			break
+		}
+		request.Token = uuid.New() // a token is for one claim, and what is lost of this one is released by it
 	}
 	for _, p := range parts {
-		later -= p.quota
-		one := request
-		if one.Limit = left - later; one.Limit < 1 {
+		if !p.asked && !p.failed {
 			m.skip(p)
-			continue
 		}
-		p.some = one.Limit == p.quota && len(p.types) < len(request.Types)
-		if p.some {
-			one.Types = p.types // an event of another type is not its turn
-		}
-		claim, err := s.schemas[p.schema].Repository.Claim(ctx, one)
-		if err != nil {
-			if isRefusal(err) {
-				return almanac.ClaimResult{}, err
-			}
-			failed.add(p.schema, err)
-			m.partial = true
-			s.releaseLost(ctx, p.schema, request.Token)
-			continue
-		}
-		answered = true
-		left -= len(claim.Events)
-		m.add(p, claim, one.Limit)
 	}
 	if !answered {
 		return almanac.ClaimResult{}, failed.partial()
@@ -69,9 +72,62 @@ func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almana
 	return m.merged(), nil
 }
 
+// spread sets the limits of the parts that claim in a round, and returns these parts. In the first round, they are the quotas, and the rest of the limit in
+// equal parts, because there may be events before the mark, which have waited for their lanes. In the second round, what is left is for
+// those that may have more. first says which part is the first to have one more than others.
+func spread(parts []part, left, round, first int) (open []*part) {
+	var may []*part
+	for i := range parts {
+		if p := &parts[i]; round == 0 || !p.failed && (!p.asked || p.full) {
+			may = append(may, p)
+		}
+	}
+	for i := range may {
+		p := may[(first+i)%len(may)]
+		if p.limit = left / len(may); i < left%len(may) {
+			p.limit++
+		}
+		if round == 0 {
+			p.some = p.limit == 0 && len(p.types) > 0
+			p.limit += p.quota
+		} else {
+			p.some = false
+		}
+	}
+	return slices.DeleteFunc(may, func(p *part) bool { return p.limit == 0 })
+}
+
+// outcome is the claim of a part.
+type outcome struct {
+	is  almanac.ClaimResult
+	err error
+}
+
+// claimParts claims in several schemas at once.
+func (s *Store) claimParts(ctx context.Context, request almanac.ClaimRequest, parts []*part) []outcome {
+	claims := make([]outcome, len(parts))
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		wg.Go(func() {
+			one := request
+			if one.Limit = p.limit; p.some {
+				one.Types = p.types // an event of another type is not its turn
+			}
+			claims[i].is, claims[i].err = quicklyIn(ctx, s, p.schema, soon, func(ctx context.Context) (almanac.ClaimResult, error) {
+				return s.schemas[p.schema].Repository.Claim(ctx, one)
+			})
+			if claims[i].err != nil && !errors.Is(claims[i].err, errAbsent) {
+				s.releaseLost(ctx, p.schema, request.Token)
+			}
+		})
+	}
+	wg.Wait()
+	return claims
+}
+
 // releaseLost releases what a claim may have taken whose answer was lost. If that fails too, the lease expires.
 func (s *Store) releaseLost(ctx context.Context, schema int, token uuid.UUID) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
 	_, _ = s.schemas[schema].Repository.Release(ctx, token)
 }
@@ -84,12 +140,26 @@ type part struct {
 	bound  time.Time       // events that become available later than this were not all read; zero if all were
 	quota  int
 	types  []string // of the quota
-	some   bool     // whether only these types were claimed
+	some   bool     // whether only these types are claimed
+	limit  int      // of the present round
+	asked  bool     // whether it has claimed
+	full   bool     // whether it has claimed as many as the limit
+	failed bool
+}
+
+// note notes the claim of a round.
+func (p *part) note(claim almanac.ClaimResult) {
+	p.asked, p.full = true, len(claim.Events) >= p.limit
+	claimed := make(map[uuid.UUID]bool, len(claim.Events))
+	for _, e := range claim.Events {
+		claimed[e.ID] = true
+	}
+	p.events = slices.DeleteFunc(p.events, func(e almanac.Event) bool { return claimed[e.ID] })
 }
 
 // divide returns the parts of a claim. Those with a quota come first, the oldest events first.
 func (s *Store) divide(ctx context.Context, request almanac.ClaimRequest) ([]part, error) {
-	answers, err := allIndexed(ctx, s, func(ctx context.Context, schema int) (part, error) {
+	answers, err := allQuickly(ctx, s, func(ctx context.Context, schema int) (part, error) {
 		return s.look(ctx, schema, request, request.Types)
 	})
 	total := 0
@@ -97,7 +167,7 @@ func (s *Store) divide(ctx context.Context, request almanac.ClaimRequest) ([]par
 		total += len(one.is.events)
 	}
 	if total > request.Limit && len(request.Types) > 1 { // a type may hide behind the backlog of another one
-		answers, err = allIndexed(ctx, s, func(ctx context.Context, schema int) (part, error) {
+		answers, err = allQuickly(ctx, s, func(ctx context.Context, schema int) (part, error) {
 			var p part
 			for i, t := range request.Types {
 				of, err := s.look(ctx, schema, request, []string{t})
@@ -197,125 +267,35 @@ func share(parts []part, limit int, first uint32) {
 	}
 }
 
-// merger merges the claims of schemas.
-type merger struct {
-	request almanac.ClaimRequest
-	result  almanac.ClaimResult
-	partial bool      // whether a schema is missing
-	reached time.Time // until when the events of all schemas are claimed
-	any     bool      // whether reached is known
-}
-
-// until notes until when the events of a schema are claimed.
-func (m *merger) until(at time.Time) {
-	if !m.any || at.Before(m.reached) {
-		m.reached, m.any = at, true
-	}
-}
-
-// skip notes a schema that was not asked.
-func (m *merger) skip(p part) {
-	if len(p.events) > 0 {
-		m.until(p.events[0].AvailableAt)
-	}
-	m.until(p.now)
-}
-
-// add adds the claim of a schema.
-func (m *merger) add(p part, claim almanac.ClaimResult, limit int) {
-	r := &m.result
-	switch {
-	case claim.At.IsZero(): // it has not searched
-	case r.At.IsZero():
-		r.At = claim.At
-	case m.request.Ahead > 0 && claim.At.Before(r.At): // an event that is due by its schema's clock may seem ahead, but not the reverse
-		r.At = claim.At
-	case m.request.Ahead <= 0 && claim.At.After(r.At):
-		r.At = claim.At
-	}
-	r.Events = append(r.Events, claim.Events...)
-	maps.Copy(r.Users, claim.Users)
-	if claim.Limited != nil && r.Limited == nil {
-		r.Limited = make(map[uuid.UUID]time.Time)
-	}
-	maps.Copy(r.Limited, claim.Limited)
-	r.Placed, r.Failing = r.Placed || claim.Placed, r.Failing || claim.Failing
-	r.Query += claim.Query
-	if claim.Reached.After(r.Reached) {
-		r.Reached = claim.Reached
-	}
-	m.until(p.until(claim, limit))
-}
-
-// until returns until when the events of a schema are claimed after its claim.
-func (p part) until(claim almanac.ClaimResult, limit int) time.Time {
-	if claim.At.IsZero() {
-		return p.now
-	}
-	if len(claim.Events) < limit && !p.some {
-		return claim.At
-	}
-	claimed := make(map[uuid.UUID]bool, len(claim.Events))
-	for _, e := range claim.Events {
-		claimed[e.ID] = true
-	}
-	at := claim.At
-	if !p.now.IsZero() && p.now.Before(at) {
-		at = p.now
-	}
-	if !p.bound.IsZero() && p.bound.Before(at) {
-		at = p.bound
-	}
-	known := 0
-	for _, e := range p.events {
-		if claimed[e.ID] {
-			known++
-		} else if e.AvailableAt.Before(at) {
-			at = e.AvailableAt
-		}
-	}
-	if known < len(claim.Events) { // others were claimed than those that were read, so some of them may have gone before these
-		return earliest(at, claim.Reached)
-	}
-	return at
-}
-
-func (m *merger) merged() almanac.ClaimResult {
-	r := m.result
-	slices.SortFunc(r.Events, func(a, b almanac.Event) int { return cmp.Or(a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:])) })
-	if m.any && m.reached.Before(r.Reached) {
-		r.Reached = m.reached
-	}
-	if m.partial && !r.Reached.IsZero() {
-		r.Reached = m.request.Mark // of the schema that is missing, nothing was claimed
-	}
-	return r
-}
-
 // Until returns the shortest time of the schemas that answer.
 func (s *Store) Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error) {
 	type wait struct {
 		d     time.Duration
 		known bool
 	}
-	answers, err := copies(ctx, s, func(ctx context.Context, r almanac.Repository) (w wait, err error) {
-		w.d, w.known, err = r.Until(ctx, types, mark)
+	answers, err := allQuickly(ctx, s, func(ctx context.Context, schema int) (w wait, err error) {
+		w.d, w.known, err = s.schemas[schema].Repository.Until(ctx, types, mark)
 		return w, err
 	})
+	if len(answers) == 0 {
+		return 0, false, err
+	}
 	var first wait
 	for _, one := range answers {
 		if one.is.known && (!first.known || one.is.d < first.d) {
 			first = one.is
 		}
 	}
-	return first.d, first.known, err
+	return first.d, first.known, nil
 }
 
 // Renew extends the leases of all schemas. If a schema does not answer, it returns the tokens that the others hold, and a
 // [*PartialError].
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
-	answers, err := all(ctx, s, func(ctx context.Context, r almanac.Repository) ([]uuid.UUID, error) {
-		return r.Renew(ctx, tokens, lease)
+	answers, err := gathered(ctx, s, func(schema int) ([]uuid.UUID, error) {
+		return quicklyIn(ctx, s, schema, patient, func(ctx context.Context) ([]uuid.UUID, error) {
+			return ask(s, schema, func(r almanac.Repository) ([]uuid.UUID, error) { return r.Renew(ctx, tokens, lease) })
+		})
 	})
 	held := joined(answers)
 	is := make(map[uuid.UUID]bool, len(held))
@@ -330,25 +310,35 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 // [almanac.ErrLocked], so that they are settled later. The call fails if no schema answers.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	results := make([]almanac.SettleResult, len(settlements))
+	groups := bySchema(s, settlements, func(one almanac.Settlement) uuid.UUID { return one.Event.UserID })
+	settled, errs := make([][]almanac.SettleResult, len(groups)), make([]error, len(groups))
+	var wg sync.WaitGroup
+	for schema, group := range groups {
+		if group != nil {
+			wg.Go(func() {
+				settled[schema], errs[schema] = quicklyIn(ctx, s, schema, patient, func(ctx context.Context) ([]almanac.SettleResult, error) {
+					return ask(s, schema, func(r almanac.Repository) ([]almanac.SettleResult, error) {
+						return r.Settle(ctx, pick(settlements, group))
+					})
+				})
+			})
+		}
+	}
+	wg.Wait()
 	failed := s.failures()
 	answered := len(settlements) == 0
-	for schema, group := range bySchema(s, settlements, func(one almanac.Settlement) uuid.UUID { return one.Event.UserID }) {
-		if group == nil {
-			continue
-		}
-		settled, err := ask(s, schema, func(r almanac.Repository) ([]almanac.SettleResult, error) {
-			return r.Settle(ctx, pick(settlements, group))
-		})
+	for schema, group := range groups {
+		err := errs[schema]
 		if isRefusal(err) || ctx.Err() != nil && err != nil {
 			return nil, err
 		}
 		failed.add(schema, err)
-		answered = answered || err == nil
+		answered = answered || group != nil && err == nil
 		for k, i := range group {
 			if err != nil {
 				results[i].Err = &laterError{err}
 			} else {
-				results[i] = settled[k]
+				results[i] = settled[schema][k]
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (f *failures) add(schema int, err error) {
 	if err == nil {
 		return
 	}
-	if _, bound := errors.AsType[*BoundError](err); !bound && f.store.onError != nil {
+	if _, bound := errors.AsType[*BoundError](err); !bound && !errors.Is(err, errAbsent) && f.store.onError != nil {
 		f.store.onError(f.store.names[schema], err)
 	}
 	f.errs[schema] = errors.Join(f.errs[schema], err)

@@ -13,13 +13,13 @@ import (
 
 // Pause pauses a lane in all schemas. The error is a [*PartialError] if some are perhaps not paused. The call can be repeated.
 func (s *Store) Pause(ctx context.Context, p almanac.Pause) error {
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error { return r.Pause(ctx, p) })
+	return s.everywhere(ctx, func(ctx context.Context, _ int, r almanac.Repository) error { return r.Pause(ctx, p) })
 }
 
 // Resume ends the pause of a lane and removes its breaker, in all schemas. The error is a [*PartialError] if some are perhaps still
 // paused. The call can be repeated.
 func (s *Store) Resume(ctx context.Context, lane string) error {
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error { return r.Resume(ctx, lane) })
+	return s.everywhere(ctx, func(ctx context.Context, _ int, r almanac.Repository) error { return r.Resume(ctx, lane) })
 }
 
 // Paused returns the lanes that are paused in a schema that answers. If the pauses of a lane differ, that of the first schema counts.
@@ -36,9 +36,7 @@ func (s *Store) PutLane(ctx context.Context, l almanac.Lane) error {
 	if err != nil {
 		return err
 	}
-	schema := -1
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error {
-		schema++
+	return s.everywhere(ctx, func(ctx context.Context, schema int, r almanac.Repository) error {
 		return r.PutLane(ctx, parts[schema])
 	})
 }
@@ -110,9 +108,7 @@ func (s *Store) Report(ctx context.Context, lane string, change func(almanac.Bre
 	}
 	failed, first := s.failures(), -1
 	for i, one := range s.schemas {
-		within, cancel := context.WithTimeout(ctx, s.patience)
-		is, err = one.Repository.Report(within, lane, change)
-		cancel()
+		is, err = quicklyIn(ctx, s, i, soon, func(ctx context.Context) (almanac.Breaker, error) { return one.Repository.Report(ctx, lane, change) })
 		if first = i; err == nil {
 			break
 		}

@@ -49,10 +49,10 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit, shared int) ([]almana
 		if len(events) >= limit && i > 0 {
 			break
 		}
-		released, err := ask(s, i, func(r almanac.Repository) ([]almanac.Event, error) {
-			within, cancel := context.WithTimeout(ctx, s.patience)
-			defer cancel()
-			return r.ReleaseExpired(within, limit-len(events), shared)
+		released, err := quicklyIn(ctx, s, i, patient, func(ctx context.Context) ([]almanac.Event, error) {
+			return ask(s, i, func(r almanac.Repository) ([]almanac.Event, error) {
+				return r.ReleaseExpired(ctx, limit-len(events), shared)
+			})
 		})
 		events = append(events, released...)
 		if isRefusal(err) || ctx.Err() != nil && err != nil {
@@ -83,7 +83,9 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 			continue
 		}
 		own := pick(events, group)
-		one, err := ask(s, schema, func(r almanac.Repository) (almanac.ConfirmResult, error) { return r.Confirm(ctx, own) })
+		one, err := quicklyIn(ctx, s, schema, soon, func(ctx context.Context) (almanac.ConfirmResult, error) {
+			return ask(s, schema, func(r almanac.Repository) (almanac.ConfirmResult, error) { return r.Confirm(ctx, own) })
+		})
 		if isRefusal(err) || ctx.Err() != nil && err != nil {
 			return almanac.ConfirmResult{}, err
 		}

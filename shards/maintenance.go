@@ -92,7 +92,7 @@ func (s *Store) listen(ctx context.Context, schema int, wake func()) {
 
 // PutSetting stores a setting in all schemas. The error is a [*PartialError] if some have perhaps not stored it. The call can be repeated.
 func (s *Store) PutSetting(ctx context.Context, one almanac.Setting) error {
-	return s.everywhere(ctx, func(ctx context.Context, r almanac.Repository) error { return r.PutSetting(ctx, one) })
+	return s.everywhere(ctx, func(ctx context.Context, _ int, r almanac.Repository) error { return r.PutSetting(ctx, one) })
 }
 
 // Settings returns the settings of the schemas that answer. If they differ, that of the first schema counts.

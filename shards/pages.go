@@ -169,6 +169,10 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	var planErr error
 	failed := s.failures()
 	for schema := range s.names {
+		if err := s.present(ctx, schema); err != nil {
+			failed.add(schema, err)
+			continue
+		}
 		one, err := ask(s, schema, func(r almanac.Repository) (almanac.AddEventsResult, error) {
 			return r.AddSuccessors(ctx, eventType, page, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, again []almanac.StalledSeries, err error) {
 				events, again, planErr = plan(users, now)
@@ -207,7 +211,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) 
 	failed := s.failures()
 	for schema := range s.names {
 		r, err := s.at(schema)
-		if err != nil {
+		if err = cmp.Or(err, s.present(ctx, schema)); err != nil {
 			failed.add(schema, err)
 			continue
 		}

@@ -24,6 +24,8 @@ var errDown = errors.New("the server is down")
 type failing struct {
 	*almanactest.Repository
 	down     atomic.Bool
+	hangs    atomic.Bool // whether calls of Run do not answer
+	calls    atomic.Int32
 	creating func() // called before users are stored
 	lacking  func() // called when a user who is edited does not exist
 }
@@ -35,15 +37,25 @@ func (f *failing) err() error {
 	return nil
 }
 
+// hung waits for the end of ctx while the server does not answer.
+func (f *failing) hung(ctx context.Context) error {
+	f.calls.Add(1)
+	if f.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.err()
+}
+
 func (f *failing) Now(ctx context.Context) (time.Time, error) {
-	if err := f.err(); err != nil {
+	if err := f.hung(ctx); err != nil {
 		return time.Time{}, err
 	}
 	return f.Repository.Now(ctx)
 }
 
 func (f *failing) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.List[almanac.Event], error) {
-	if err := f.err(); err != nil {
+	if err := f.hung(ctx); err != nil {
 		return almanac.List[almanac.Event]{}, err
 	}
 	return f.Repository.Find(ctx, spec, page)
@@ -99,14 +111,14 @@ func (f *failing) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.
 }
 
 func (f *failing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	if err := f.err(); err != nil {
+	if err := f.hung(ctx); err != nil {
 		return almanac.ClaimResult{}, err
 	}
 	return f.Repository.Claim(ctx, r)
 }
 
 func (f *failing) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
-	if err := f.err(); err != nil {
+	if err := f.hung(ctx); err != nil {
 		return nil, err
 	}
 	return f.Repository.Settle(ctx, settlements)
@@ -161,7 +173,7 @@ func newBroken(t testing.TB, n int) *broken {
 		one := &failing{Repository: almanactest.NewRepository(nil)}
 		b.schemas = append(b.schemas, one)
 		places = append(places, shards.Place{Schema: fmt.Sprint("s", i)})
-		schemas = append(schemas, shards.Schema{Name: fmt.Sprint("s", i), Repository: one})
+		schemas = append(schemas, shards.Schema{Name: fmt.Sprint("s", i), Repository: one, Broadcasts: one})
 	}
 	b.Store = open(t, shards.Options{
 		Directory: shards.NewDirectory(places...), Schemas: schemas, Reservations: shards.NewMemoryReservations(),

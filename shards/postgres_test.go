@@ -12,6 +12,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/internal/pgserver"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/ops"
@@ -31,6 +32,10 @@ func TestStoreOverTwoServers(t *testing.T) {
 	among := newServers(t)
 	conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return among.store(t) })
 	conformance.TestStatistics(t, func(t *testing.T) (almanac.Repository, ops.Statistics) {
+		store := among.store(t)
+		return store, store
+	})
+	conformance.TestBroadcasts(t, func(t *testing.T) (almanac.Repository, broadcast.Store) {
 		store := among.store(t)
 		return store, store
 	})
@@ -98,7 +103,7 @@ func (s *servers) store(t *testing.T) *shards.Store {
 	for i, place := range places() {
 		store, err := postgres.New(s.pools[i], postgres.WithSchema(name))
 		must(t, err)
-		schemas = append(schemas, shards.Schema{Name: place.Schema, Repository: store, Statistics: store})
+		schemas = append(schemas, shards.Schema{Name: place.Schema, Repository: store, Statistics: store, Broadcasts: store})
 	}
 	reservations := shards.NewPostgresReservations(s.keep, name+"_shards")
 	must(t, reservations.Create(t.Context()))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/internal/slots"
 	"github.com/almanac-go/almanac/ops"
 )
@@ -38,9 +39,10 @@ type Schema struct {
 	Name       string             // as in the [Directory]
 	Repository almanac.Repository // such as a postgres.Store
 	Statistics ops.Statistics     // about the Repository, usually the same value; nil if there are none
+	Broadcasts broadcast.Store    // for the Repository, usually the same value; nil if there are none
 }
 
-// Store is an [almanac.Repository] over several schemas. It is also [ops.Statistics]. It is safe for concurrent use, and its
+// Store is an [almanac.Repository] over several schemas. It is also [ops.Statistics] and a [broadcast.Store]. It is safe for concurrent use, and its
 // methods do what these interfaces say. docs/shards.md says where several schemas make a difference.
 type Store struct {
 	directory    Directory
@@ -52,11 +54,14 @@ type Store struct {
 	onError      func(string, error)
 	bound        int            // the schema that is bound to a transaction; -1 if there is none
 	claims       *atomic.Uint32 // counts claims
+	tasks        *atomic.Uint32 // counts calls of TakeBroadcast
+	absences     []absence      // of each schema
 }
 
 var (
 	_ almanac.Repository = (*Store)(nil)
 	_ ops.Statistics     = (*Store)(nil)
+	_ broadcast.Store    = (*Store)(nil)
 )
 
 // New returns a store. The error is an [*almanac.ValidationError] that names each invalid field of the directory and the options.
@@ -82,7 +87,7 @@ func New(o Options) (*Store, error) {
 		}
 		given[one.Name] = one
 	}
-	s := &Store{directory: o.Directory, reservations: o.Reservations, patience: o.Patience, onError: o.OnError, bound: -1, claims: new(atomic.Uint32)}
+	s := &Store{directory: o.Directory, reservations: o.Reservations, patience: o.Patience, onError: o.OnError, bound: -1, claims: new(atomic.Uint32), tasks: new(atomic.Uint32)}
 	for _, place := range o.Directory.Schemas {
 		one, is := given[place.Schema]
 		if !is {
@@ -99,7 +104,7 @@ func New(o Options) (*Store, error) {
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}
-	s.base = s.schemas
+	s.base, s.absences = s.schemas, make([]absence, len(s.names))
 	return s, nil
 }
 
@@ -121,6 +126,7 @@ func (s *Store) With(schema string, r almanac.Repository) *Store {
 	bound := *s
 	bound.schemas, bound.bound = slices.Clone(s.schemas), i
 	bound.schemas[i].Repository = r
+	bound.schemas[i].Broadcasts, _ = r.(broadcast.Store)
 	return &bound
 }
 
@@ -170,12 +176,26 @@ func all[T any](ctx context.Context, s *Store, call func(context.Context, almana
 
 // allIndexed is all for a function that gets the index of the schema.
 func allIndexed[T any](ctx context.Context, s *Store, call func(context.Context, int) (T, error)) ([]answer[T], error) {
-	within, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
+	return gathered(ctx, s, func(schema int) (none T, err error) {
+		if err := s.present(ctx, schema); err != nil {
+			return none, err
+		}
+		limit := s.patience
+		if _, has := ctx.Deadline(); has {
+			limit = s.limit(ctx, patient)
+		}
+		within, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return call(within, schema)
+	})
+}
+
+// gathered calls a function for all schemas at once.
+func gathered[T any](ctx context.Context, s *Store, call func(schema int) (T, error)) ([]answer[T], error) {
 	results, errs := make([]T, len(s.names)), make([]error, len(s.names))
 	var wg sync.WaitGroup
 	for i := range s.names {
-		wg.Go(func() { results[i], errs[i] = call(within, i) })
+		wg.Go(func() { results[i], errs[i] = call(i) })
 	}
 	wg.Wait()
 	if err := ended(ctx); err != nil {
@@ -194,6 +214,18 @@ func allIndexed[T any](ctx context.Context, s *Store, call func(context.Context,
 	return answers, failed.partial()
 }
 
+// allQuickly is allIndexed for calls that delay claims (see quickly).
+func allQuickly[T any](ctx context.Context, s *Store, call func(context.Context, int) (T, error)) ([]answer[T], error) {
+	return gathered(ctx, s, func(schema int) (T, error) {
+		return quicklyIn(ctx, s, schema, soon, func(ctx context.Context) (none T, err error) {
+			if _, err := s.at(schema); err != nil {
+				return none, err
+			}
+			return call(ctx, schema)
+		})
+	})
+}
+
 // copies is all for what every schema has a copy of. A schema that does not answer is left out, unless none does.
 func copies[T any](ctx context.Context, s *Store, call func(context.Context, almanac.Repository) (T, error)) ([]answer[T], error) {
 	answers, err := all(ctx, s, call)
@@ -205,15 +237,18 @@ func copies[T any](ctx context.Context, s *Store, call func(context.Context, alm
 
 // everywhere changes all schemas, one after another, in the order of the directory. The error is a [*PartialError] that names
 // the schemas which were perhaps not changed.
-func (s *Store) everywhere(ctx context.Context, change func(context.Context, almanac.Repository) error) error {
+func (s *Store) everywhere(ctx context.Context, change func(context.Context, int, almanac.Repository) error) error {
 	if s.bound >= 0 && len(s.names) > 1 {
 		return &BoundError{s.names[(s.bound+1)%len(s.names)], s.names[s.bound]}
 	}
 	failed := s.failures()
 	for i, one := range s.schemas {
-		within, cancel := context.WithTimeout(ctx, s.patience)
-		err := change(within, one.Repository)
-		cancel()
+		err := s.present(ctx, i)
+		if err == nil {
+			within, cancel := context.WithTimeout(ctx, s.patience)
+			err = change(within, i, one.Repository)
+			cancel()
+		}
 		if isRefusal(err) && i == 0 {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/broadcast"
 	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/shards"
 )
@@ -32,16 +33,16 @@ func inMemories(t helper, n int, directory func(...shards.Place) shards.Director
 	for i := range n {
 		r := almanactest.NewRepository(nil)
 		places = append(places, shards.Place{Schema: fmt.Sprint("s", i)})
-		schemas = append(schemas, shards.Schema{Name: fmt.Sprint("s", i), Repository: r, Statistics: r})
+		schemas = append(schemas, shards.Schema{Name: fmt.Sprint("s", i), Repository: r, Statistics: r, Broadcasts: r})
 	}
 	return open(t, shards.Options{Directory: directory(places...), Schemas: schemas, Reservations: shards.NewMemoryReservations()})
 }
 
 // directoryFor returns a directory for a case of the conformance suite. The cases about limits expect that a lane has all its room, wherever its users
-// are. So all users are in the last schema then.
+// are. Some cases about broadcasts expect one schema: it has the next page, or has not ended. So all users are in the last schema then.
 func directoryFor(t *testing.T, places ...shards.Place) shards.Directory {
 	d := shards.NewDirectory(places...)
-	for _, about := range []string{"Lane", "/Report/", "/Breakers/", "/Why/"} {
+	for _, about := range []string{"Lane", "/Report/", "/Breakers/", "/Why/", "nothing_is_stored_after_a_stop", "a_stop_comes_before", "a_resume_tries"} {
 		if strings.Contains(t.Name(), about) {
 			for slot := range d.Slots {
 				d.Slots[slot] = uint16(len(places) - 1)
@@ -71,6 +72,10 @@ func TestStoreOverMemories(t *testing.T) {
 			}
 			conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return over(t) })
 			conformance.TestStatistics(t, func(t *testing.T) (almanac.Repository, ops.Statistics) {
+				store := over(t)
+				return store, store
+			})
+			conformance.TestBroadcasts(t, func(t *testing.T) (almanac.Repository, broadcast.Store) {
 				store := over(t)
 				return store, store
 			})

@@ -18,6 +18,7 @@ func clockReaders() map[string]string {
 		"run_ahead.go":                     "a confirmation is as old as the question; and pairs the database's time with the worker's own",
 		"postgres/claims.go":               "a claim looks for other events each second",
 		"postgres/transact.go":             "a claim takes its time",
+		"shards/absence.go":                "a schema that was slow is left out for a time",
 		"shards/move_steps.go":             "how long neither server takes writes",
 		"postgres/idempotency_keys.go":     "keys are looked up for instants that seem over",
 		"webhook/bulkhead.go":              "a delivery takes its time",
