@@ -212,3 +212,31 @@ func TestLanesWithoutASchema(t *testing.T) {
 		t.Errorf("lanes = %+v, %v", lanes, err)
 	}
 }
+
+// Old events of one schema that wait for their lane leave the room of a claim to another schema.
+func TestWaitingEventsOfOneSchemaLeaveRoomToOthers(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	for i := range 25 {
+		u := b.userIn(0)
+		options := []almanactest.EventOption{almanactest.InLane("crm"), almanactest.ReadyFor(time.Hour)}
+		if i < 5 {
+			u, options = b.userIn(1), []almanactest.EventOption{almanactest.ReadyFor(time.Minute)}
+		}
+		if _, _, err := almanactest.CreateUser(ctx, b, u, event(u, options...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Pause(ctx, almanac.Pause{Lane: "crm"}); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := b.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 4, Lease: time.Minute})
+	if err != nil || len(claim.Events) != 4 {
+		t.Fatalf("claimed %d, %v", len(claim.Events), err)
+	}
+	for _, e := range claim.Events {
+		if e.Lane != "" {
+			t.Errorf("claimed an event of lane %s", e.Lane)
+		}
+	}
+}
