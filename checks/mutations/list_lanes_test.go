@@ -128,4 +128,16 @@ var lanes = []mutation{
 		old:  "late = !same.Equal(opens)", new: "late = !same.Equal(opens) && false",
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
+	{
+		promise: "So they hold over all schemas and programs", in: "docs/shards.md",
+		file: "shards/lanes.go",
+		old:  "l.Rate*float64(n)/Slots", new: "l.Rate",
+		test: "shards TestLimitsHoldOverSchemas",
+	},
+	{
+		promise: "leave it out for one second, and up to 15", in: "docs/shards.md",
+		file: "shards/absence.go",
+		old:  "s.absences[schema].leave()", new: "_ = schema",
+		test: "shards TestAServerThatHangsDelaysOtherClaimsOnce",
+	},
 }
