@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -53,7 +54,8 @@ func (e *SchemaVersionError) Is(target error) bool {
 // the migrations that were applied before remain, and the next call goes on after them.
 //
 // Timeouts of the role and the database do not apply to migrations, so that none fails for ever.
-// The error is an [*EncodingError] if the database is not one of UTF8.
+// The error is an [*EncodingError] if the database is not one of UTF8. It matches [ErrMoved] if the schema does not exist,
+// and one of its name with "_moved" does.
 //
 // In a transaction of the host, all migrations are part of that transaction, the host's
 // timeouts apply, and nothing is tried again.
@@ -95,11 +97,31 @@ func (s *Store) migrateNext(ctx context.Context, tx pgx.Tx, steps []migration) (
 	if err != nil || version >= known {
 		return true, err
 	}
+	if version == 0 {
+		if err := s.refuseMoved(ctx, tx); err != nil {
+			return false, err
+		}
+	}
 	apply := func(tx pgx.Tx) error { return s.applyStep(ctx, tx, steps[version]) }
 	if s.InTransaction() {
 		return false, apply(tx)
 	}
 	return false, yielding(ctx, tx, apply)
+}
+
+// ErrMoved is returned by [Migrate] for a schema that has moved to another server: a new one would have none of the users.
+var ErrMoved = errors.New("the schema has moved to another server")
+
+// refuseMoved refuses to create the schema if a move has renamed it. See docs/adr/0085-moving-a-schema.md.
+func (s *Store) refuseMoved(ctx context.Context, tx pgx.Tx) error {
+	const moved = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname::text OPERATOR(pg_catalog.=) $2::text)
+		AND NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname::text OPERATOR(pg_catalog.=) $1::text)`
+	var is bool
+	kept := s.schema + "_moved"
+	if err := tx.QueryRow(ctx, moved, s.schema, kept).Scan(&is); err != nil || !is {
+		return err
+	}
+	return fmt.Errorf("%w: %s has the rows it had here. Connect to the other server; to have a new schema here, rename or drop %[2]s", ErrMoved, kept)
 }
 
 // withoutTimeouts turns off every timeout that this release of PostgreSQL has, until the transaction ends.

@@ -240,3 +240,25 @@ func TestEveryTableAndViewHasAComment(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, silent, "COMMENT ON is missing")
 }
+
+// A program that still has the old address of a moved schema does not make an empty one there.
+func TestMigrateRefusesASchemaThatHasMoved(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	exec := func(sql string) {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	exec("ALTER SCHEMA almanac RENAME TO almanac_moved")
+	err := postgres.Migrate(t.Context(), pool)
+	require.ErrorIs(t, err, postgres.ErrMoved)
+	require.ErrorContains(t, err, "almanac_moved has the rows it had here")
+	var made bool
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT to_regnamespace('almanac') IS NOT NULL").Scan(&made))
+	require.False(t, made)
+
+	exec("CREATE SCHEMA almanac") // which its owner wants here
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, postgres.Migrate(t.Context(), pool), "both exist")
+}

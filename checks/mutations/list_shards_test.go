@@ -26,4 +26,10 @@ var shardings = []mutation{
 		old:  "return behind <= 0, err", new: "return behind <= 1<<30, err",
 		test: "shards TestASchemaMovesWhileProgramsUseIt",
 	},
+	{
+		promise: "`postgres.ErrMoved` on the old server", in: "docs/moving.md",
+		file: "postgres/migrate.go",
+		old:  "err != nil || !is {", new: "err != nil || true {",
+		test: "postgres TestMigrateRefusesASchemaThatHasMoved",
+	},
 }
