@@ -37,12 +37,13 @@ func Move(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (MoveResult, e
 	for {
 		step, err := m.next(ctx)
 		if err == nil {
+			m.result.Step = step
 			err = m.check(ctx, step)
 		}
 		if err != nil {
 			return m.result, fmt.Errorf("shards: move %s: %w", o.Schema, err)
 		}
-		m.report(step)
+		m.progress(MoveProgress{Step: step})
 		if step == Done || o.DryRun {
 			return m.result, nil
 		}
@@ -96,7 +97,7 @@ type MoveProgress struct {
 
 // MoveResult is the result of a move.
 type MoveResult struct {
-	Step   MoveStep      // the step that comes next
+	Step   MoveStep      // the step that comes next; "" if it could not be found out
 	Tries  int           // how often the switch was tried
 	Closed time.Duration // how long neither server took writes; zero if an earlier call closed the source
 	Kept   string        // the schema of the source under its new name, which is left to the host to drop; "" before
@@ -166,11 +167,6 @@ func (m *move) unlock(ctx context.Context) {
 			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_catalog.pg_advisory_unlock_all()`) // the connection is the move's own
 		}
 	}
-}
-
-func (m *move) report(step MoveStep) {
-	m.result.Step = step
-	m.progress(MoveProgress{Step: step})
 }
 
 func (m *move) progress(p MoveProgress) {

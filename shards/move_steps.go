@@ -59,6 +59,9 @@ func (m *move) prepare(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := m.sameVersion(ctx, tx); err != nil {
+			return err
+		}
 		names, err := tables(ctx, tx.Conn(), m.Schema)
 		if err != nil {
 			return err
@@ -84,6 +87,22 @@ $$`)
 		}
 		return nil
 	})
+}
+
+// sameVersion refuses a source of another version than the schema that was made at the target, which is that of this release.
+func (m *move) sameVersion(ctx context.Context, tx pgx.Tx) error {
+	var source, target int
+	version := "SELECT coalesce(pg_catalog.max(version), 0) FROM " + quoted(m.Schema, "migrations")
+	if err := m.from.QueryRow(ctx, version).Scan(&source); err != nil {
+		return err
+	}
+	if err := tx.QueryRow(ctx, version).Scan(&target); err != nil {
+		return err
+	}
+	if source != target {
+		return fmt.Errorf("the schema is at version %d, and this program is of version %d: move it with its own release, or migrate it", source, target)
+	}
+	return nil
 }
 
 // triggers returns the statements that make the triggers of the source which the schema file does not make, such as those of the outbox.

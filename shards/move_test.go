@@ -365,6 +365,38 @@ func TestAnOpenTransactionPutsTheSwitchOff(t *testing.T) {
 	require.Equal(t, "Grace", stored.FirstName)
 }
 
+// A target that is late takes no writes until it has the last change of the source.
+func TestTheTargetGetsTheLastChangeBeforeItWakes(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	subscription := func(sql string) {
+		t.Helper()
+		_, err := m.to.Exec(t.Context(), "DO $$ BEGIN EXECUTE (SELECT format('ALTER SUBSCRIPTION %I "+sql+"', subname) FROM pg_subscription); END $$")
+		require.NoError(t, err)
+	}
+	var last almanac.User
+	late := 0
+	o := m.options()
+	o.Progress = func(p shards.MoveProgress) {
+		switch {
+		case p.Step == shards.Close && last.ID == uuid.Nil:
+			subscription("DISABLE")
+			last = m.user()
+		case p.Step == shards.Wake && p.Behind > 0:
+			if late++; late == 3 { // it has looked again
+				subscription("ENABLE")
+			}
+		}
+	}
+	from, to := m.conns()
+	_, err := shards.Move(t.Context(), from, to, o)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, late, 3)
+	stored, err := m.store.User(t.Context(), last.ID)
+	require.NoError(t, err)
+	require.Equal(t, last, stored)
+}
+
 // Rights and triggers move too. A dry run says what is missing, and changes nothing. What a move has made can be removed before the source
 // is closed.
 func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
@@ -385,6 +417,14 @@ func TestAMoveIsCheckedAndAbandoned(t *testing.T) {
 	result, err := shards.Move(t.Context(), from, to, shards.MoveOptions{Schema: moving, DryRun: true})
 	require.NoError(t, err)
 	require.Equal(t, shards.Prepare, result.Step)
+
+	_, err = m.from.Exec(t.Context(), "INSERT INTO "+moving+".migrations (version, name) VALUES (999, '0999_future')")
+	require.NoError(t, err)
+	result, err = shards.Move(t.Context(), from, to, m.options())
+	require.ErrorContains(t, err, "the schema is at version 999")
+	require.Equal(t, shards.Prepare, result.Step)
+	_, err = m.from.Exec(t.Context(), "DELETE FROM "+moving+".migrations WHERE version = 999")
+	require.NoError(t, err)
 
 	ctx, stop := context.WithCancel(t.Context())
 	o := m.options()

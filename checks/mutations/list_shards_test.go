@@ -24,7 +24,7 @@ var shardings = []mutation{
 		promise: "the new server gets the last changes, sequences and positions", in: "docs/moving.md",
 		file: "shards/move_steps.go",
 		old:  "return behind <= 0, err", new: "return behind <= 1<<30, err",
-		test: "shards TestASchemaMovesWhileProgramsUseIt",
+		test: "shards TestTheTargetGetsTheLastChangeBeforeItWakes",
 	},
 	{
 		promise: "`postgres.ErrMoved` on the old server", in: "docs/moving.md",

@@ -7,6 +7,7 @@
 //	almanac migrate up
 //	almanac doctor
 //	almanac stats
+//	almanac shards move almanac_07 --to "postgres://admin@new/app" --dry-run
 //	almanac users import people.csv --id-from email
 //	almanac users find "ada lo"
 //	almanac users show ada@example.com

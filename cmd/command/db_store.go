@@ -179,6 +179,11 @@ func (e *environment) connect(ctx context.Context, url string) (*pgx.Conn, error
 	if e.host.Open != nil {
 		return e.take(ctx)
 	}
+	return e.dial(ctx, url)
+}
+
+// dial is connect for the server of a URL, whatever the host opens.
+func (e *environment) dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	config, err := pgxpool.ParseConfig(url) // which also knows the settings of pools, such as pool_max_conns

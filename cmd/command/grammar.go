@@ -23,9 +23,7 @@ type commands struct {
 	When       when       `cmd:"" help:"Show when a rule happens in a zone, and why."`
 	Zone       zone       `cmd:"" help:"Explain a time zone."`
 	Zones      zones      `cmd:"" help:"Manage the zone rules that a database follows."`
-	Migrate    migrate    `cmd:"" help:"Migrate a database, or export the migrations."`
-	Doctor     doctor     `cmd:"" help:"Examine a database for problems."`
-	Stats      stats      `cmd:"" help:"Count the rows of a database, and its waiting events."`
+	Databases  databases  `embed:""`
 	Users      users      `cmd:"" help:"Manage users."`
 	Events     events     `cmd:"" help:"Show events, and change single events."`
 	Why        why        `cmd:"" help:"Explain what became of a user's event on a day, or why there is none." set:"birthdays=true"`
@@ -33,6 +31,14 @@ type commands struct {
 	Completion completion `cmd:"" help:"Print a script for completion in a shell."`
 
 	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// databases are commands about a database as a whole.
+type databases struct {
+	Migrate migrate  `cmd:"" help:"Migrate a database, or export the migrations."`
+	Doctor  doctor   `cmd:"" help:"Examine a database for problems."`
+	Stats   stats    `cmd:"" help:"Count the rows of a database, and its waiting events."`
+	Shards  ofShards `cmd:"" name:"shards" help:"Move a schema to another server."`
 }
 
 // types are commands about a type of event as a whole, and the trail of all of them.

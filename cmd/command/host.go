@@ -124,7 +124,7 @@ func quietly(options []almanac.Option) []almanac.Option {
 
 // Where help and advice name the command: before its subcommands, and in names of files.
 var (
-	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|events|why|backfill|broadcasts|roll-out|rehearse|pauses?|lanes?|resume|audit|completion)\b`)
+	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|shards|users|events|why|backfill|broadcasts|roll-out|rehearse|pauses?|lanes?|resume|audit|completion)\b`)
 	scriptFile = regexp.MustCompile(`/_almanac"|completions/almanac\.fish`)
 )
 

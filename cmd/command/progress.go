@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress shows how far an import or a backfill is: by a line that is written over on a terminal,
+// progress shows how far an import, a backfill or a move is: by a line that is written over on a terminal,
 // and elsewhere by a line every ten seconds.
 type progress struct {
 	out      io.Writer
@@ -32,6 +32,11 @@ const clearLine = "\r\x1b[K"
 
 // update shows how many rows are done, unless that was shown a moment ago. It is safe for concurrent use.
 func (p *progress) update(t tally) {
+	p.draw(func(elapsed time.Duration) string { return p.text(t, elapsed) })
+}
+
+// draw shows a text, unless one was shown a moment ago.
+func (p *progress) draw(text func(elapsed time.Duration) string) {
 	every := 10 * time.Second
 	if p.terminal {
 		every = 100 * time.Millisecond
@@ -43,13 +48,13 @@ func (p *progress) update(t tally) {
 		return
 	}
 	p.shown = now
-	text := p.text(t, now.Sub(p.begun))
+	line := text(now.Sub(p.begun))
 	if p.terminal {
-		fmt.Fprint(p.out, clearLine+text)
+		fmt.Fprint(p.out, clearLine+line)
 		p.drawn = true
 		return
 	}
-	fmt.Fprintln(p.out, text)
+	fmt.Fprintln(p.out, line)
 }
 
 // say writes a line that stays.
