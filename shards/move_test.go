@@ -27,9 +27,9 @@ func logical(t *testing.T) (from, to *pgxpool.Pool) {
 	t.Helper()
 	var pools [2]*pgxpool.Pool
 	var started sync.WaitGroup
-	for i := range pools {
+	for i, binaries := range []pgserver.Binaries{secondBinaries(t), {}} {
 		started.Go(func() {
-			server, err := pgserver.Start(t.Context(), pgserver.Config{MaxConnections: 100, Settings: map[string]string{"wal_level": "logical"}})
+			server, err := pgserver.Start(t.Context(), pgserver.Config{MaxConnections: 100, Binaries: binaries, Settings: map[string]string{"wal_level": "logical"}})
 			if err != nil {
 				t.Error(err)
 				return

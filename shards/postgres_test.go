@@ -20,8 +20,8 @@ import (
 	"github.com/almanac-go/almanac/shards"
 )
 
-// secondServer names the directory with the programs of the second server, such as those of another release of PostgreSQL. The default is the
-// newest installation.
+// secondServer names the directory with the programs of the second server, such as those of another release of PostgreSQL. Schemas move
+// from it to the first one. The default is the programs of the first server.
 const secondServer = "ALMANAC_TEST_SECOND_POSTGRES"
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -41,6 +41,17 @@ func TestStoreOverTwoServers(t *testing.T) {
 	})
 }
 
+// secondBinaries are the programs of the second server. The zero value means the default.
+func secondBinaries(t *testing.T) (b pgserver.Binaries) {
+	t.Helper()
+	if dir := os.Getenv(secondServer); dir != "" {
+		var err error
+		b, err = pgserver.In(dir)
+		must(t, err)
+	}
+	return b
+}
+
 // servers are two servers, on which tests use pairs of schemas one after another.
 type servers struct {
 	pools [2]*pgxpool.Pool
@@ -55,12 +66,7 @@ func newServers(t *testing.T) *servers {
 	t.Helper()
 	s := new(servers)
 	first := pgtest.EmptyURL(t)
-	config := pgserver.Config{MaxConnections: 100}
-	if dir := os.Getenv(secondServer); dir != "" {
-		var err error
-		config.Binaries, err = pgserver.In(dir)
-		must(t, err)
-	}
+	config := pgserver.Config{MaxConnections: 100, Binaries: secondBinaries(t)}
 	second, err := pgserver.Start(t.Context(), config)
 	must(t, err)
 	t.Cleanup(func() { must(t, second.Stop(context.WithoutCancel(t.Context()))) })
