@@ -20,7 +20,7 @@ func tinySizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 300, Limit: 30 * time.Second,
 		Spread: 20, Over: time.Second, Burst: 200, Tries: 1,
-		Tables: []int{1000, 4000}, Idle: []int{1000}, Held: 500, Aged: 2400, Crowd: 300, Beside: 300, Waiting: 1000, Ended: 50, History: 2000, Viewed: []int{20_000}, Processes: []int{1, 2}, Fans: []int{2}, Takes: []time.Duration{20 * time.Millisecond}, Crash: 800, Window: time.Second,
+		Tables: []int{1000, 4000}, Idle: []int{1000}, Held: 500, Aged: 2400, Crowd: 300, Beside: 300, Waiting: 1000, Ended: 50, History: 2000, Viewed: []int{20_000}, Processes: []int{1, 2}, Fans: []int{2}, Takes: []time.Duration{20 * time.Millisecond}, Shards: 4, Crash: 800, Window: time.Second,
 	}
 }
 
@@ -36,7 +36,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 	require.NoError(t, b.run(t.Context()), "%s", &log)
 
 	for name, count := range map[string]int{
-		"throughput": 7, costs: 7, "lateness": 3, "burst": 2, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "fanout": 2 + 2, "failover": 3, "idle": 1, "held": 1, "dashboard": len(sample{}.views()), "lanes": 11, durations: 16,
+		"throughput": 7, costs: 7, "lateness": 3, "burst": 2, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "fanout": 2 + 2, "shards": len(layouts(4)) + 1, "failover": 3, "idle": 1, "held": 1, "dashboard": len(sample{}.views()), "lanes": 11, durations: 17,
 	} {
 		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
 		require.Len(t, rows, count, name)

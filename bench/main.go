@@ -89,6 +89,7 @@ type sizes struct {
 	Processes []int           `json:"processes"`          // how many work at once
 	Fans      []int           `json:"fans"`               // how many deliver, with and without a stream
 	Takes     []time.Duration `json:"takes_nanoseconds"`  // of their receivers
+	Shards    int             `json:"shards"`             // schemas of the row with many
 	Crash     int             `json:"crash"`              // events of a backlog while a worker is killed
 	Window    time.Duration   `json:"window_nanoseconds"` // of writing, and of idling
 }
@@ -101,7 +102,7 @@ func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Crowd: 60_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Viewed: []int{100_000}, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Crowd: 60_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Viewed: []int{100_000}, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Shards: 64, Crash: 2000, Window: 5 * time.Second,
 	}
 }
 
@@ -110,7 +111,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Crowd: 10_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Viewed: []int{100_000}, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Crowd: 10_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Viewed: []int{100_000}, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Shards: 64, Crash: 1000, Window: 2 * time.Second,
 	}
 }
 
@@ -168,14 +169,16 @@ type bench struct {
 	sizes
 	only    *regexp.Regexp
 	nodeDir string
-	cluster *cluster
-	report  *report
-	log     io.Writer
-	filling time.Duration // spent on templates so far
+	// settings are those of further servers.
+	settings map[string]string
+	cluster  *cluster
+	report   *report
+	log      io.Writer
+	filling  time.Duration // spent on templates so far
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
-	b := &bench{sizes: o.sizes, only: o.only, nodeDir: o.nodeDir, log: log, report: &report{Began: time.Now().UTC(), Sizes: o.sizes}}
+	b := &bench{sizes: o.sizes, only: o.only, nodeDir: o.nodeDir, settings: o.settings, log: log, report: &report{Began: time.Now().UTC(), Sizes: o.sizes}}
 	var err error
 	if b.report.Machine, err = describeMachine(); err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (b *bench) run(ctx context.Context) error {
 	}{
 		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims}, {"lanes", b.lanes},
 		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"broadcast", b.broadcasts}, {"processes", b.processes},
-		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held}, {"dashboard", b.dashboard},
+		{"fanout", b.fanout}, {"shards", b.shards}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held}, {"dashboard", b.dashboard},
 	} {
 		if err := b.timed(ctx, s.name, s.measure); err != nil {
 			return err
