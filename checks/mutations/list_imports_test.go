@@ -53,9 +53,15 @@ var imports = []mutation{
 		test: "cmd/command TestAnImportUpdatesUsersAsFarAsTheyDiffer",
 	},
 	{
+		promise: "at the end of their page of 1,000 rows", in: importing,
+		file: "cmd/command/user_import.go",
+		old:  "i.stretch = 1000", new: "i.stretch = 50_000",
+		test: "cmd/command TestAnImportOfChangesGivesUpBeforeTheEndOfTheFile",
+	},
+	{
 		promise: "a second row of a new user counts as created, too.", in: importing,
 		file: "cmd/command/user_import_run.go",
-		old:  "ops.PutUsersOptions{DryRun: s.dry, ", new: "ops.PutUsersOptions{",
+		old:  "ops.PutUsersOptions{DryRun: s.dry}", new: "ops.PutUsersOptions{}",
 		test: "cmd/command TestAnImportUpdatesUsersAsFarAsTheyDiffer",
 	},
 	{

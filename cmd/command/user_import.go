@@ -22,7 +22,7 @@ type importUsers struct {
 	Update    bool `help:"Also change the users who exist: each cell that is not empty replaces what is stored. A row without an id is for the user with its externalId. Run it again after an interruption."`
 	leniency  `embed:""`
 	Unknown   string `help:"Read this date of birth as absent, such as 1900-01-01; with --optional-profile." name:"unknown-date" placeholder:"DATE"`
-	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
+	MaxErrors string `help:"Stop after this many bad rows (default ${default}); with --update, at the end of their page of 1000 rows." placeholder:"N" default:"1000"`
 	DryRun    bool   `help:"Check every row, count, and store nothing. Without --update it needs no database."`
 	JSON      bool   `help:"Write JSON." name:"json"`
 
@@ -150,7 +150,7 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON,
 		judging: judging{plan.rules, c.Unknown, c.DryRun, c.Update}}
 	if c.Update {
-		i.stretch = 1000 // a page of ops.PutUsers
+		i.stretch = 1000 // a page of ops.PutUsers: what it refuses is known before the next page is read
 	}
 	err = i.run(ctx, repository, plan.registry, options...)
 	i.progress.end()

@@ -103,8 +103,10 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err), false})
 	}
 	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
-	// What a handler refuses is known when further rows are on their way already.
-	s.refused = s.refused[:min(len(s.refused), i.most-before.Refused)]
+	if !s.update {
+		// What a handler refuses is known when further rows are on their way already, and how many is chance.
+		s.refused = s.refused[:min(len(s.refused), i.most-before.Refused)]
+	}
 	i.done = done
 	i.done.Refused = before.Refused + len(s.refused)
 	for _, r := range s.refused {
@@ -134,12 +136,7 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 // enrol reads a stretch, and creates or changes its users. It adds what has come of it to a tally.
 func (s *stretchOfRows) enrol(ctx context.Context, before tally) (tally, []almanac.Refusal, error) {
 	if s.update {
-		put, err := ops.PutUsers(ctx, s.scheduler, s.profiles, ops.PutUsersOptions{DryRun: s.dry, Progress: func(p ops.PutUsersResult) {
-			s.late.Store(int64(len(p.Refused)))
-			t := before.plusPut(p)
-			t.Refused += int(s.early.Load())
-			s.progress.update(t)
-		}})
+		put, err := ops.PutUsers(ctx, s.scheduler, s.profiles, ops.PutUsersOptions{DryRun: s.dry}) // one page
 		return before.plusPut(put), put.Refused, err
 	}
 	enrolled, err := s.scheduler.CreateUsers(ctx, s.profiles, almanac.CreateUsersOptions{Progress: func(e almanac.CreateUsersResult) {
