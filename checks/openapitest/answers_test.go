@@ -82,6 +82,7 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	d.send(t, h, 200, request{"POST", user + "/events", once + `UTC"}`, nil})
 	d.send(t, h, 409, request{"POST", user + "/events", `{"type":"ONE_OFF","at":"2099-12-10T09:00:00","key":"x"}`, nil})
 	d.send(t, h, 422, request{"POST", user + "/events", `{"type":"ONE_OFF","at":"2026-03-08T02:30:00","gap":"reject"}`, nil})
+	d.send(t, h, 201, request{"POST", user + "/events", `{"type":"ONE_OFF","at":"2099-12-11T09:00","key":"minutes"}`, nil})
 	d.send(t, h, 200, request{"POST", user + "/reschedule", "", nil})
 	d.send(t, h, 422, request{"POST", "/users/" + o.unplanned(t).ID.String() + "/reschedule", "", nil})
 	d.send(t, h, 200, request{"POST", "/types/BIRTHDAY/backfill", `{"rate":1000}`, nil})
@@ -132,7 +133,7 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 // testBroadcasts starts and stops broadcasts.
 func (d *described) testBroadcasts(t *testing.T, o *office, h http.Handler) {
 	t.Helper()
-	const sale = `"type":"ONE_OFF","at":"2099-12-09T09:00:00","passed":"next-day","payload":{"a":[1]},"newcomers":true,"audience":{"locale":"en","zones":["America/New_York"],"attributes":{"team":1}},"dryRun":`
+	const sale = `"type":"ONE_OFF","at":"2099-12-09T09:00","passed":"next-day","payload":{"a":[1]},"newcomers":true,"audience":{"locale":"en","zones":["America/New_York"],"attributes":{"team":1}},"dryRun":`
 	d.send(t, h, 200, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `true}`, nil})
 	d.send(t, h, 201, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `false}`, nil})
 	d.send(t, h, 200, request{"POST", "/broadcasts", `{"name":"sale",` + sale + `false}`, nil})
