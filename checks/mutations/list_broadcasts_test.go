@@ -41,7 +41,7 @@ var broadcasts = []mutation{
 		test: "postgres TestABroadcastCountsItsEventsInParts",
 	},
 	{
-		promise: "ended events also count when they were pruned or their users", in: broadcasting,
+		promise: "Ended events also count when they were pruned or their users", in: broadcasting,
 		file: "postgres/queries/prune.sql",
 		old:  "WHERE p.lane = p.event_type", new: "WHERE p.status = '' AND p.lane = p.event_type",
 		test: "postgres TestPostgresRepository/^Broadcasts$/^users_who_are_deleted_and_events_that_are_pruned_still_count$",
