@@ -15,7 +15,7 @@ import (
 //	40001, 40P01, undone in favour of another transaction   repeats the operation, see do
 //	55P03, lock timeout                                     returns an error that matches almanac.ErrLocked
 //	the connection was lost before COMMIT                   repeats the operation on another connection
-//	42P01, 42703, 42883, 3F000, an object is missing        returns an error that matches almanac.ErrOutdated
+//	42P01, 42703, 42883, 3F000, an object is missing        returns an error that matches almanac.ErrOutdated, see absent
 //	25006, the session may not write                        closes the connection, repeats on another
 //	57014, a statement took too long                        stores the other rows of the batch
 //	a row was refused, see refused and doubtful             stores the other rows of the batch
@@ -64,7 +64,7 @@ func refused(err error) bool {
 	case "", classConnection, "25", "26", "28", "3B", "3D", "40", "53", "57":
 		return false
 	}
-	return !doubtful(err)
+	return !doubtful(err) && !absent(err)
 }
 
 // doubtful reports whether the database rejected one row or all rows. A right that a trigger lacks,
@@ -73,9 +73,17 @@ func refused(err error) bool {
 func doubtful(err error) bool {
 	switch classOf(stateOf(err)) {
 	case "0A", "3F", classSyntaxOrAccess, "54", "55", "58", "72", "F0", "HV", "XX":
-		return true
+		return !absent(err)
 	}
 	return false
+}
+
+// absent reports whether the text of a statement of the store names an object that does not exist. So does every
+// text while the schema has another name, as at the end of a move to another server, and no row is at fault. For a
+// statement in a function, such as a trigger of the host that lacks its own table, the server returns no Position.
+func absent(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && outdated(err) && pg.Position > 0
 }
 
 // outdated reports whether the database lacks a schema, table, column or function that a statement names.
