@@ -26,7 +26,8 @@ type Ahead[T any] struct {
 
 	// Confirm is called when items that were claimed ahead should be due, and returns what
 	// to do with each. It may replace elements of items by more complete ones. After an
-	// error it is called again, after Settings.Backoff. Its context ends with Run's.
+	// error it is called again, after Settings.Backoff; calls for other items during that wait do
+	// not count as further failures. Its context ends with Run's.
 	Confirm func(ctx context.Context, items []T) ([]Verdict, error)
 
 	// Return releases items that were not started because Run was asked to stop. It also
@@ -84,7 +85,8 @@ type holder[T any] struct {
 	short    atomic.Bool    // whether the claimer would have claimed more
 	waiting  []held[T]      // the earliest first
 	most     int            // how many items the next call of Confirm gets at most; zero or less than firstAsk means firstAsk
-	failures int            // calls of Confirm that failed in a row
+	failures int            // in a row: calls of Confirm that failed, except those that began before again
+	again    time.Time      // when the wait after the last counted failure ends
 	lastSpin time.Time      // when spinUntilDue last spun
 }
 
@@ -220,15 +222,14 @@ func (h *holder[T]) confirm(ctx, outliving context.Context) {
 	items := itemsOf(due)
 	verdicts, err := h.ask(ctx, items)
 	if err != nil {
-		h.failures++
-		wait := h.r.backoff(h.failures)
+		wait := h.wait(now)
 		if ctx.Err() == nil {
 			h.r.log.WarnContext(ctx, "confirmation of items claimed ahead failed", "error", err, "items", len(due), "retry_in", wait)
 		}
 		h.postpone(due, wait)
 		return
 	}
-	h.failures = 0
+	h.failures, h.again = 0, time.Time{}
 	var gone []T
 	for i, one := range due {
 		due[i].item = items[i]
@@ -244,6 +245,18 @@ func (h *holder[T]) confirm(ctx, outliving context.Context) {
 		}
 	}
 	h.release(outliving, gone)
+}
+
+// wait notes that a call of Confirm failed which began at now, and returns how long its items wait. Items that are due one after
+// another are asked about in many calls. If each call counted, a short outage would delay the last items by the longest backoff.
+func (h *holder[T]) wait(now time.Time) time.Duration {
+	if now.Before(h.again) {
+		return h.r.backoff(h.failures)
+	}
+	h.failures++
+	wait := h.r.backoff(h.failures)
+	h.again = time.Now().Add(wait)
+	return wait
 }
 
 func (h *holder[T]) ask(ctx context.Context, items []T) ([]Verdict, error) {

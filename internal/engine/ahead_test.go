@@ -349,3 +349,51 @@ func TestAhead_confirmsABurstInGrowingParts(t *testing.T) {
 		}
 	})
 }
+
+// The store is down for 700 ms, while two hundred items become due one after another. They start soon after it is up again.
+func TestAhead_manyFailuresOfOneOutageAreOne(t *testing.T) {
+	t.Parallel()
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
+		e.Settings.Slots, e.Settings.Batch = 1000, 200
+		const n, up = 200, 1700 * time.Millisecond
+		for id := range n {
+			f.add(soon(id, time.Second+time.Duration(id)*3*time.Millisecond, 0))
+		}
+		f.failConfirm = func(int) error {
+			if f.now() < up {
+				return errStore
+			}
+			return nil
+		}
+		stop := begin(t, e)
+		f.pass(20 * time.Second)
+		stopClean(t, stop)
+		if len(f.begun) != n {
+			t.Errorf("%d begun, want %d", len(f.begun), n)
+		}
+		for id, at := range f.begun {
+			if at > up+800*time.Millisecond { // as long as it was down, and the first backoff
+				t.Fatalf("item %d begun at %v, up since %v", id, at, up)
+			}
+		}
+	})
+}
+
+// An outage that lasts is met with longer and longer waits.
+func TestAhead_waitsGrowDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
+		f.add(soon(1, time.Second, 0))
+		f.failConfirm = always
+		stop := begin(t, e)
+		f.pass(6 * time.Second)
+		stopClean(t, stop)
+		var at []time.Duration
+		for _, c := range f.confirms {
+			at = append(at, c.At)
+		}
+		if want := []time.Duration{1000e6, 1100e6, 1300e6, 1700e6, 2500e6, 4100e6}; !slices.Equal(at, want) {
+			t.Errorf("confirmed at %v, want %v", at, want)
+		}
+	})
+}
