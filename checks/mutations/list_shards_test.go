@@ -32,4 +32,10 @@ var shardings = []mutation{
 		old:  "err != nil || !is {", new: "err != nil || true {",
 		test: "postgres TestMigrateRefusesASchemaThatHasMoved",
 	},
+	{
+		promise: "Their outcomes are kept until the new server takes writes", in: "docs/moving.md",
+		file: "postgres/errors.go",
+		old:  "return !absent(err)\n", new: "return true\n",
+		test: "postgres TestOutcomesAreKeptWhileTheSchemaHasAnotherName",
+	},
 }
