@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -91,22 +92,23 @@ func scanBroadcastZone(row pgx.CollectableRow) (z broadcast.Zone, err error) {
 
 // StoreBroadcast stores the events of a page of users.
 func (s *Store) StoreBroadcast(ctx context.Context, t broadcast.Task, term time.Duration, limit int, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)) (added almanac.AddEventsResult, err error) {
-	p := broadcastPage{store: s, task: t, term: term, plan: plan, tells: true}
+	p := broadcastPage{store: s, task: t, term: term, plan: plan, stored: make(map[uuid.UUID]bool), left: make(map[uuid.UUID]error)}
 	if err := p.read(ctx, limit); err != nil {
 		return added, err
 	}
 	if t.Zone.Skipped || len(p.at.ids) == 0 {
-		return p.pass(ctx, nil)
+		return added, p.pass(ctx, broadcast.Counts{Users: len(p.at.ids), LeftOut: len(p.at.ids)})
 	}
 	added, err = p.addAll(ctx)
 	if cause := err; p.at.reads > 0 && len(added.Events) == 0 && doubtful(ofStore(cause)) { // the first reading has stored the others
+		err = nil
 		for _, id := range p.at.ids {
+			p.setAside(id, cause)
 			added.Refused = append(added.Refused, almanac.Refusal{UserID: id, Err: cause})
 		}
-		err = nil
 	}
 	if err == nil && !p.moved {
-		_, err = p.pass(ctx, &broadcast.Counts{Users: len(added.Refused), Refused: len(added.Refused)})
+		err = p.pass(ctx, countsOf(p.left))
 	}
 	return added, err
 }
@@ -119,41 +121,66 @@ type broadcastPage struct {
 	plan  func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.Refusal, error)
 	at    broadcastPlace
 
-	planning sync.Mutex // one half is planned while the other one is stored
+	turn     sync.Mutex // held by the half that locks users and plans: the other one is stored meanwhile, or has not begun
+	planning sync.Mutex // held while plan is called
 	mu       sync.Mutex // guards what follows
-	locked   int        // users of the page
-	tells    bool       // whether the next counts are the first ones of a reading
-	moved    bool       // whether the zone has the place after the page
+	stored   map[uuid.UUID]bool
+	left     map[uuid.UUID]error // users without an event, and why; nil for those who had one already
+	moved    bool                // whether the zone has the place after the page
 }
 
 // abreast is the number of users from which a page is stored in two halves at once.
 const abreast = 100
 
-// addAll stores the events of the users of the page, in two halves at once if the page is large. The first page of a reading is stored as
-// one, because its counts replace those of the reading before.
+// addAll stores the events of the users of the page, in two halves at once if the page is large. Each half counts the events that it stores. The
+// users without an event are counted with the place after the page, so they count once if the page is repeated.
 func (p *broadcastPage) addAll(ctx context.Context) (added almanac.AddEventsResult, err error) {
-	parts := [][]uuid.UUID{p.at.ids}
-	if len(p.at.ids) >= abreast && !p.tells && !p.store.InTransaction() {
-		parts = halves(p.at.ids)
+	if len(p.at.ids) >= abreast && p.store.pooled() {
+		parts := halves(p.at.ids)
+		results, errs := make([]almanac.AddEventsResult, len(parts)), make([]error, len(parts))
+		var group sync.WaitGroup
+		for i, part := range parts {
+			group.Go(func() { results[i], errs[i] = p.add(ctx, part) })
+		}
+		group.Wait()
+		for i := range parts {
+			added, err = sum(added, results[i]), cmp.Or(err, errs[i])
+		}
+		if !mayBeOneRow(ofStore(err)) {
+			return added, err // nil, too
+		}
 	}
-	results, errs := make([]almanac.AddEventsResult, len(parts)), make([]error, len(parts))
-	var group sync.WaitGroup
-	for i, part := range parts {
-		group.Go(func() {
-			results[i], errs[i] = addInHalves(part, func(ids []uuid.UUID) (almanac.AddEventsResult, error) {
-				return p.add(ctx, ids, len(ids) == len(p.at.ids))
-			}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
-				return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
-			})
-		})
+	// Users who have an event by now show that the database works.
+	rest, err := addInHalves(p.at.ids, func(ids []uuid.UUID) (almanac.AddEventsResult, error) {
+		return p.add(ctx, ids)
+	}, func(user uuid.UUID, cause error) (almanac.AddEventsResult, error) {
+		p.setAside(user, cause)
+		return almanac.AddEventsResult{Users: 1, Refused: []almanac.Refusal{{UserID: user, Err: cause}}}, nil
+	})
+	return sum(added, rest), err
+}
+
+// setAside notes a user without an event, and why.
+func (p *broadcastPage) setAside(user uuid.UUID, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stored[user] {
+		p.left[user] = cause
 	}
-	group.Wait()
-	added, err = results[0], errs[0]
-	for i, one := range results[1:] {
-		added = sum(added, one)
-		err = cmp.Or(err, errs[i+1])
+}
+
+// countsOf returns the counts of users without an event.
+func countsOf(left map[uuid.UUID]error) broadcast.Counts {
+	c := broadcast.Counts{Users: len(left)}
+	for _, err := range left {
+		switch {
+		case errors.Is(err, almanac.ErrOptedOut):
+			c.OptedOut++
+		case err != nil:
+			c.Refused++
+		}
 	}
-	return added, err
+	return c
 }
 
 // broadcastPlace is where a page is in its zone.
@@ -174,6 +201,7 @@ func (p *broadcastPage) read(ctx context.Context, limit int) error {
 	t := p.task
 	args := audienceArgs(t.Broadcast)
 	args["zone"], args["type"], args["until"], args["limit"] = t.Zone.Name, t.Type, t.Until(), limit
+	args["token"] = uuidArg(t.Token)
 	args["detached"] = almanac.SeriesOf(almanac.Event{Type: t.Type, OccurrenceKey: t.Name, Origin: almanac.Origin{Kind: almanac.OriginScheduled}}).Detached
 	find := func(ctx context.Context, db DB, scan int) (looked int, err error) {
 		args["scan"] = scan
@@ -193,75 +221,88 @@ func (p *broadcastPage) read(ctx context.Context, limit int) error {
 		if err == nil && looked == limit && len(p.at.ids) < limit/2 { // few match
 			_, err = find(ctx, db, scans*limit)
 		}
-		if errors.Is(err, pgx.ErrNoRows) { // deleted
+		if errors.Is(err, pgx.ErrNoRows) { // stopped, deleted, or leased by another program
 			err = asIs(broadcast.ErrTaken)
 		}
-		p.tells = p.at.first
 		return err
 	})
 }
 
 // add stores the events of some users of the page, and with those of all users the place after the page.
-func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID, whole bool) (added almanac.AddEventsResult, err error) {
-	if added, err = p.addThose(ctx, ids, whole, true); violates(err, "series_name_key") { // another transaction has just added one of the series
-		added, err = p.addThose(ctx, ids, whole, false)
+func (p *broadcastPage) add(ctx context.Context, ids []uuid.UUID) (added almanac.AddEventsResult, err error) {
+	added, err = p.addThose(ctx, ids, true)
+	if violates(err, "series_name_key") { // some have an event by now
+		added, err = p.addThose(ctx, ids, false)
 	}
 	return added, err
 }
 
-func (p *broadcastPage) addThose(ctx context.Context, ids []uuid.UUID, whole, absent bool) (added almanac.AddEventsResult, err error) {
-	s, refused := p.store, make(map[uuid.UUID]error)
-	err = s.transactKeys(ctx, "store a page of a broadcast", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		clear(refused)
-		var err error
+func (p *broadcastPage) addThose(ctx context.Context, ids []uuid.UUID, absent bool) (added almanac.AddEventsResult, err error) {
+	p.turn.Lock()
+	planned := sync.OnceFunc(p.turn.Unlock)
+	defer planned()
+	s, whole := p.store, len(ids) == len(p.at.ids)
+	left := make(map[uuid.UUID]error, len(ids))
+	err = s.transactKeys(ctx, "store a page of a broadcast", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
+		for _, id := range ids {
+			left[id] = nil
+		}
 		added, err = s.addTo(ctx, tx, keys, addition{p.task.Type, ids, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 			p.planning.Lock()
-			events, no, err := p.plan(users, now)
-			p.planning.Unlock()
+			defer p.planning.Unlock()
+			defer planned()
+			events, refused, err := p.plan(users, now)
 			for _, one := range users {
-				delete(refused, one.User.ID)
+				left[one.User.ID] = nil
 			}
-			for _, one := range no {
-				refused[one.UserID] = one.Err
+			for _, one := range refused {
+				left[one.UserID] = one.Err
 			}
 			return events, err
 		}, absent})
 		if err != nil {
 			return err
 		}
-		counts := broadcast.Counts{Users: len(ids), Stored: len(added.Events), Refused: len(added.Locked)}
-		for _, err := range refused {
-			if errors.Is(err, almanac.ErrOptedOut) {
-				counts.OptedOut++
-			} else {
-				counts.Refused++
-			}
+		for _, id := range added.Locked {
+			left[id] = almanac.ErrLocked
+		}
+		for _, e := range added.Events {
+			delete(left, e.UserID)
 		}
 		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
 			return err
 		}
-		return p.count(ctx, tx, counts, len(added.Locked), whole)
+		counts := broadcast.Counts{Users: len(added.Events), Stored: len(added.Events)}
+		if whole {
+			maps.DeleteFunc(left, func(id uuid.UUID, _ error) bool { return p.stored[id] })
+			counts.Add(countsOf(left))
+		}
+		return p.count(ctx, tx, counts, left, whole)
 	})
-	if err == nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.tells, p.moved, p.locked = false, whole, p.locked+len(added.Locked)
+	if err != nil {
+		return added, err
 	}
-	return added, err
+	for id, cause := range left {
+		p.setAside(id, cause)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.moved = p.moved || whole
+	for _, e := range added.Events {
+		p.stored[e.UserID] = true
+		delete(p.left, e.UserID)
+	}
+	return added, nil
 }
 
 // pass stores the place after the page, and counts.
-func (p *broadcastPage) pass(ctx context.Context, counts *broadcast.Counts) (added almanac.AddEventsResult, err error) {
-	if counts == nil {
-		counts = &broadcast.Counts{Users: len(p.at.ids), LeftOut: len(p.at.ids)}
-	}
-	err = p.store.transact(ctx, "pass users of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
+func (p *broadcastPage) pass(ctx context.Context, counts broadcast.Counts) error {
+	return p.store.transact(ctx, "pass users of a broadcast", func(ctx context.Context, tx pgx.Tx) error {
 		if err := p.keep(ctx, tx, broadcast.Storing); err != nil {
 			return err
 		}
-		return p.count(ctx, tx, *counts, 0, true)
+		return p.count(ctx, tx, counts, p.left, true)
 	})
-	return added, err
 }
 
 // keep locks the broadcast, unless it was stopped or another program has it.
@@ -275,17 +316,21 @@ func (p *broadcastPage) keep(ctx context.Context, tx pgx.Tx, state broadcast.Sta
 }
 
 // count stores counts of users, and if the page is over the place after it.
-func (p *broadcastPage) count(ctx context.Context, tx pgx.Tx, c broadcast.Counts, locked int, over bool) error {
-	s := p.store
-	zone := pgx.StrictNamedArgs{"name": p.task.Name, "zone": p.task.Zone.Name}
+func (p *broadcastPage) count(ctx context.Context, tx pgx.Tx, c broadcast.Counts, left map[uuid.UUID]error, over bool) error {
+	s, locked := p.store, 0
+	for _, err := range left {
+		if over && errors.Is(err, almanac.ErrLocked) {
+			locked++
+		}
+	}
 	_, err := tx.Exec(ctx, s.statements.CountBroadcastUsers, pgx.StrictNamedArgs{
-		"name": p.task.Name, "zone": p.task.Zone.Name, "first": p.tells, "users": c.Users, "stored": c.Stored, "opted_out": c.OptedOut,
+		"name": p.task.Name, "zone": p.task.Zone.Name, "first": over && p.at.first, "users": c.Users, "stored": c.Stored, "opted_out": c.OptedOut,
 		"refused": c.Refused, "locked": locked, "left_out": c.LeftOut,
 	})
 	if err != nil || !over {
 		return err
 	}
-	zone["position"], zone["next"] = nil, nil
+	zone := pgx.StrictNamedArgs{"name": p.task.Name, "zone": p.task.Zone.Name, "position": nil, "next": nil}
 	if p.at.last != nil {
 		zone["position"] = uuidArg(*p.at.last)
 	} else {
@@ -293,7 +338,7 @@ func (p *broadcastPage) count(ctx context.Context, tx pgx.Tx, c broadcast.Counts
 		if err != nil {
 			return err
 		}
-		zone["next"] = orNull(p.task.Next(p.at.reads+1, p.at.locked+p.locked+locked, utcOrZero(p.at.due), now.UTC()))
+		zone["next"] = orNull(p.task.Next(p.at.reads+1, p.at.locked+locked, utcOrZero(p.at.due), now.UTC()))
 	}
 	_, err = tx.Exec(ctx, s.statements.MoveBroadcastZone, zone)
 	return err

@@ -445,3 +445,45 @@ func TestTheHalvesOfAPageCountTogether(t *testing.T) {
 	require.Equal(t, broadcast.Counts{Users: users, Stored: users - len(locked) - len(refused) - 1, Refused: len(locked) + len(refused)}, p.Total().Counts)
 	require.Equal(t, users-len(locked)-len(refused), rowsOf(t, pool, queuedNews)())
 }
+
+// The first half of a page fails as often as it is tried, and the second is stored. Users without an event count once nevertheless, and
+// the users of the first half are set aside, because those of the second show that the database works.
+func TestAHalfThatFailsCountsNoUserTwice(t *testing.T) {
+	t.Parallel()
+	const users = 200
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	ids, sender := broadcasting(t, pool, store, users)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	refuseRow(t, pool, "BEFORE INSERT ON almanac.series", oneOf("NEW.user_id", ids[:users/2]), "42501")
+	host, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = host.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = host.Exec(t.Context(), "SELECT FROM almanac.users WHERE "+oneOf("id", ids[150:160])+" FOR UPDATE")
+	require.NoError(t, err)
+
+	runs(t, sender)
+	p, err := sender.Progress(t.Context(), "sale")
+	require.NoError(t, err)
+	require.Equal(t, broadcast.Counts{Users: users, Stored: 90, Refused: 110}, p.Total().Counts)
+}
+
+// A store on a connection has no other one for the second half of a page.
+func TestABroadcastIsStoredOnOneConnection(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	broadcasting(t, pool, store, 1200)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	alone, err := postgres.New(conn.Conn())
+	require.NoError(t, err)
+	s, _ := newBroadcaster(t, pool)
+	sender, err := broadcast.New(s, alone)
+	require.NoError(t, err)
+	runs(t, sender)
+	require.Equal(t, 1200, rowsOf(t, pool, queuedNews)())
+}

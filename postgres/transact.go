@@ -33,6 +33,17 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 	}
 }
 
+// acquirer is a pool.
+type acquirer interface {
+	Acquire(ctx context.Context) (*pgxpool.Conn, error)
+}
+
+// pooled reports whether operations of the store can run beside each other.
+func (s *Store) pooled() bool {
+	_, ok := s.db.(acquirer)
+	return ok && s.host == nil
+}
+
 // attempt runs an operation once. With a pool, it acquires a connection for the operation, so that it
 // notices when the connection is closed: the pool drops a closed connection and has others. A
 // connection or transaction that the host passed is never closed.
@@ -46,9 +57,7 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 	if s.host != nil {
 		return lend(ctx, s.host, operation)
 	}
-	pool, ok := s.db.(interface {
-		Acquire(ctx context.Context) (*pgxpool.Conn, error)
-	})
+	pool, ok := s.db.(acquirer)
 	if !ok {
 		return operation(ctx, s.db)
 	}

@@ -39,7 +39,7 @@ func complete(t *testing.T, words ...string) []string {
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ line, want string }{
-		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats users events why backfill broadcasts roll-out rehearse pause resume pauses lane lanes audit completion"},
+		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats shards users events why backfill broadcasts roll-out rehearse pause resume pauses lane lanes audit completion"},
 		"the beginning of a command":        {"us|", "users"},
 		"a command of a command":            {"users |", "--help -h --version list find show add edit delete import opt-out opt-in preview reschedule"},
 		"orders of events":                  {"events list --up|", "--upcoming"},

@@ -118,7 +118,10 @@ func TestADryRunChangesNothing(t *testing.T) {
 		require.Empty(t, r.errs)
 		require.True(t, strings.HasSuffix(r.out, "\n"+want.says), r.out)
 	}
-	require.Equal(t, result{exitOK, "would try to cancel 0 events\n", ""}, c.run("cancel", "--type", "Z", "--dry-run"))
+	r := c.run("cancel", "--type", "Z", "--dry-run")
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "would try to cancel 0 events\n", r.out)
+	require.Contains(t, r.errs, `the type "Z" is not known`)
 	require.Equal(t, almanac.Pending, c.is("overdue").Status)
 	require.Equal(t, 2099, c.is("pending").Due.Year())
 	require.Equal(t, 4, countEvents(t, c.url))

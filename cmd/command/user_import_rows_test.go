@@ -64,7 +64,7 @@ func TestEveryBadRowIsReportedWithItsLineAndItsErrors(t *testing.T) {
 ` + strings.Repeat("x", maxRow+1) + `
 {"id": "0198a1f0-7c3e-7d6a-9b1f-000000000004", "firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}`,
 			2, []string{
-				`2: id must be a string; firstName must be a string; dateOfBirth is not a day of the calendar: months are 01 to 12; externalId must be a string: write "4711"`,
+				`2: id must be a string; firstName must be a string; externalId must be a string: write "4711"; dateOfBirth is not a day of the calendar: months are 01 to 12`,
 				`4: id is empty`,
 				`5: is not a JSON object`,
 				`6: is not one JSON value: unexpected end of JSON input`,
