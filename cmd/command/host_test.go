@@ -25,12 +25,15 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// renewals are the handler of a type that is the host's own: every first of a month at six.
+// renewalDay is a day of the month that is neither near nor in the past while the tests run.
+var renewalDay = min(28, begun.AddDate(0, 0, 14).Day())
+
+// renewals are the handler of a type that is the host's own: once a month at six.
 func renewals() almanac.Recurring {
 	return almanac.Recurring{
 		Type: "RENEWAL",
 		Rule: func(almanac.User) (calendar.Recurrence, error) {
-			return calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 6}}, nil
+			return calendar.Monthly{Day: renewalDay, At: calendar.Clock{Hour: 6}}, nil
 		},
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestAUserIsAddedByTheHostsHandlers(t *testing.T) {
 	r = runAs(t.Context(), host, "users", "edit", "17", "--timezone", "America/New_York", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Empty(t, r.errs)
-	require.Regexp(t, `(?m)^MOVED  .*-01T06:00:00  America/New_York  RENEWAL `, r.out)
+	require.Regexp(t, fmt.Sprintf(`(?m)^MOVED  .*-%02dT06:00:00  America/New_York  RENEWAL `, renewalDay), r.out)
 	require.Regexp(t, `^changed user \S+, now version 2, with 1 changed event\n$`, lastLine(r))
 }
 

@@ -113,7 +113,7 @@ func TestOptOutsOfAnotherTypeMoveNoEvent(t *testing.T) {
 	first := subscribers(t, url, hostOf(t, renewals()), 1)[0]
 	later := renewals()
 	later.Rule = func(almanac.User) (calendar.Recurrence, error) {
-		return calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 7}}, nil
+		return calendar.Monthly{Day: renewalDay, At: calendar.Clock{Hour: 7}}, nil
 	}
 	r := runAs(t.Context(), hostOf(t, later), "users", "opt-out", first.UserID.String(), "--type", "OFFER", "--force", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)

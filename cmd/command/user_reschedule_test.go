@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestUsersRescheduleReplansByTheHostsHandlers(t *testing.T) {
 	id := first[0].UserID.String()
 	later := renewals()
 	later.Rule = func(almanac.User) (calendar.Recurrence, error) {
-		return calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 7}}, nil
+		return calendar.Monthly{Day: renewalDay, At: calendar.Clock{Hour: 7}}, nil
 	}
 	reschedule := func(host Host, args ...string) result {
 		return runAs(t.Context(), host, append([]string{"users", "reschedule", id, "--database-url", url}, args...)...)
@@ -27,7 +28,7 @@ func TestUsersRescheduleReplansByTheHostsHandlers(t *testing.T) {
 
 	r := reschedule(hostOf(t, later, nightly(2)))
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.Regexp(t, `(?m)^MOVED  .*-01T07:00:00  Asia/Tokyo +RENEWAL `, r.out)
+	require.Regexp(t, fmt.Sprintf(`(?m)^MOVED  .*-%02dT07:00:00  Asia/Tokyo +RENEWAL `, renewalDay), r.out)
 	require.Regexp(t, `(?m)^ADDED  .*  2094-03-14T02:30:00  Asia/Tokyo +NIGHTLY `, r.out)
 	require.Equal(t, "replanned user "+id+": 1 event moved, 0 refreshed, 1 added, 0 removed, 0 cancelled\n", lastLine(r))
 	require.Equal(t, "1 pending event kept as before, because this command has no handler of BIRTHDAY: a program that has it replans them by Reschedule\n", r.errs)
