@@ -21,7 +21,8 @@ type ClaimRepository interface {
 
 	// Renew extends the leases of the given tokens to the given time from now, and
 	// returns the tokens that still hold an event. The other leases are lost: their
-	// events were released, have ended or are deleted.
+	// events were released, have ended or are deleted. Tokens that come with an error are
+	// held too, and it is unknown whether the others are.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
 	// Settle stores outcomes, each at most once, and in one transaction with the successor
@@ -109,6 +110,8 @@ type ClaimRepository interface {
 type ClaimRequest struct {
 	// Token identifies the claim: a new random UUID. The holder of the token may settle the
 	// claimed events. If the answer of a claim is lost, the token names the events to release.
+	// A repository over several databases may claim under further new tokens: the LeaseToken of
+	// each event counts. After an error, it releases what it has claimed under those itself.
 	Token uuid.UUID
 	// Owner names the process that claims, for operators who look at leases. It has no other effect.
 	Owner string

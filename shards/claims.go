@@ -18,8 +18,8 @@ import (
 const maxClaim = 1000
 
 // Claim looks what is due in all schemas, divides the limit by that, and claims in all at once. What schemas leave of their parts is
-// claimed in the others, under another token. A schema that does not answer in a quarter of [Options].Patience is left out, unless none does: then
-// the error is a [*PartialError].
+// claimed in the others. Each schema claims under a token of its own, so that a lease is held or lost as a whole. A schema that does
+// not answer in a quarter of [Options].Patience is left out, unless none does: then the error is a [*PartialError].
 func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	if s.bound >= 0 || len(s.names) == 1 || request.Limit < 1 {
 		return s.schemas[max(s.bound, 0)].Repository.Claim(ctx, request)
@@ -42,12 +42,18 @@ func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almana
 	}
 	for round := range 2 {
 		open := spread(parts, left, round, int(s.claims.Load()))
-		for i, claim := range s.claimParts(ctx, request, open) {
+		for i, p := range open {
+			if p.token = uuid.New(); i == 0 && round == 0 {
+				p.token = request.Token
+			}
+		}
+		claims := s.claimParts(ctx, request, open)
+		if err := s.refusal(ctx, claims, m.result.Events); err != nil {
+			return almanac.ClaimResult{}, err
+		}
+		for i, claim := range claims {
 			p := open[i]
 			if claim.err != nil {
-				if isRefusal(claim.err) {
-					return almanac.ClaimResult{}, claim.err
-				}
 				failed.add(p.schema, claim.err)
 				m.partial, p.failed = true, true
 				continue
@@ -59,7 +65,6 @@ func (s *Store) Claim(ctx context.Context, request almanac.ClaimRequest) (almana
 		if left = request.Limit - len(m.result.Events); left == 0 {
 			break
 		}
-		request.Token = uuid.New() // a token is for one claim, and what is lost of this one is released by it
 	}
 	for _, p := range parts {
 		if !p.asked && !p.failed {
@@ -110,6 +115,7 @@ func (s *Store) claimParts(ctx context.Context, request almanac.ClaimRequest, pa
 	for i, p := range parts {
 		wg.Go(func() {
 			one := request
+			one.Token = p.token
 			if one.Limit = p.limit; p.some {
 				one.Types = p.types // an event of another type is not its turn
 			}
@@ -117,7 +123,7 @@ func (s *Store) claimParts(ctx context.Context, request almanac.ClaimRequest, pa
 				return s.schemas[p.schema].Repository.Claim(ctx, one)
 			})
 			if claims[i].err != nil && !errors.Is(claims[i].err, errAbsent) {
-				s.releaseLost(ctx, p.schema, request.Token)
+				s.releaseLost(ctx, p.schema, p.token)
 			}
 		})
 	}
@@ -125,9 +131,28 @@ func (s *Store) claimParts(ctx context.Context, request almanac.ClaimRequest, pa
 	return claims
 }
 
-// releaseLost releases what a claim may have taken whose answer was lost. If that fails too, the lease expires.
+// refusal returns the error of a claim that is about the call. Then it releases what other parts have claimed, and what was claimed before.
+func (s *Store) refusal(ctx context.Context, claims []outcome, before []almanac.Event) error {
+	i := slices.IndexFunc(claims, func(one outcome) bool { return isRefusal(one.err) })
+	if i < 0 {
+		return nil
+	}
+	for _, one := range claims {
+		before = append(before, one.is.Events...)
+	}
+	released := make(map[uuid.UUID]bool)
+	for _, e := range before {
+		if !released[e.LeaseToken] {
+			released[e.LeaseToken] = true
+			s.releaseLost(ctx, s.of(e.UserID), e.LeaseToken)
+		}
+	}
+	return claims[i].err
+}
+
+// releaseLost releases what a claim may have taken whose answer was lost, even if the claim used up its time. If that fails too, the lease expires.
 func (s *Store) releaseLost(ctx context.Context, schema int, token uuid.UUID) {
-	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askedFor)
 	defer cancel()
 	_, _ = s.schemas[schema].Repository.Release(ctx, token)
 }
@@ -142,8 +167,9 @@ type part struct {
 	types  []string // of the quota
 	some   bool     // whether only these types are claimed
 	limit  int      // of the present round
-	asked  bool     // whether it has claimed
-	full   bool     // whether it has claimed as many as the limit
+	token  uuid.UUID
+	asked  bool // whether it has claimed
+	full   bool // whether it has claimed as many as the limit
 	failed bool
 }
 

@@ -1,8 +1,11 @@
 package shards_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -167,4 +170,31 @@ func TestOneRunSharesItsWorkers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A claim over schemas gives the events of each schema a token of their own. So Renew without a schema still says which leases are held as a whole.
+func TestRenewWithoutASchema(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 3), t.Context()
+	for schema := range 3 {
+		b.ready(t, schema, 0, 0)
+	}
+	claim, err := b.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 6, Lease: time.Minute})
+	if err != nil || len(claim.Events) != 6 {
+		t.Fatalf("claimed %d, %v", len(claim.Events), err)
+	}
+	tokens := make(map[uuid.UUID]string)
+	for _, e := range claim.Events {
+		if is := b.SchemaOf(e.UserID); cmp.Or(tokens[e.LeaseToken], is) != is {
+			t.Errorf("a token of %s and %s", tokens[e.LeaseToken], is)
+		} else {
+			tokens[e.LeaseToken] = is
+		}
+	}
+	b.schemas[1].down.Store(true)
+	held, err := b.Renew(ctx, slices.Collect(maps.Keys(tokens)), time.Minute)
+	missing(t, "Renew", err, "s1")
+	if len(held) != 2 || tokens[held[0]] == "s1" || tokens[held[1]] == "s1" {
+		t.Errorf("held %d of %d tokens", len(held), len(tokens))
+	}
 }

@@ -39,10 +39,10 @@ func inMemories(t helper, n int, directory func(...shards.Place) shards.Director
 }
 
 // directoryFor returns a directory for a case of the conformance suite. The cases about limits expect that a lane has all its room, wherever its users
-// are. Some cases about broadcasts expect one schema: it has the next page, or has not ended. So all users are in the last schema then.
+// are, and those about leases that a claim has one. Some cases about broadcasts expect one schema: it has the next page, or has not ended. So all users are in the last schema then.
 func directoryFor(t *testing.T, places ...shards.Place) shards.Directory {
 	d := shards.NewDirectory(places...)
-	for _, about := range []string{"Lane", "/Report/", "/Breakers/", "/Why/", "nothing_is_stored_after_a_stop", "a_stop_comes_before", "a_resume_tries"} {
+	for _, about := range []string{"Lane", "/Report/", "/Breakers/", "/Why/", "/Leases/", "nothing_is_stored_after_a_stop", "a_stop_comes_before", "a_resume_tries"} {
 		if strings.Contains(t.Name(), about) {
 			for slot := range d.Slots {
 				d.Slots[slot] = uint16(len(places) - 1)

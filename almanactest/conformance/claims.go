@@ -21,7 +21,7 @@ var claimCases = cases{
 		k.same("claimed", ids(claim.Events), []uuid.UUID{old.ID, young.ID})
 		k.same("time", claim.At.Before(k.now), false)
 		k.became(claim.Events[0])(old.Claim(r.Token))
-		k.became(claim.Events[1])(young.Claim(r.Token))
+		k.became(claim.Events[1])(young.Claim(claim.Events[1].LeaseToken))
 		k.same("left", len(k.take(request(10)).Events), 0)
 	},
 	"Claim/takes the oldest when it cannot take all": func(k *kit) {
@@ -154,7 +154,7 @@ var leaseCases = cases{
 		r := request(2)
 		claim := k.take(r)
 		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
-		released := k.release(r.Token)
+		released := k.release(claim.Events[1].LeaseToken)
 		k.same("released", ids(released), ids(claim.Events[1:]))
 		k.same("crashes", released[0].CrashCount, 0)
 		k.same("failures", released[0].RetryCount, 0)
@@ -281,7 +281,7 @@ var orderCases = cases{
 		claim := k.take(r)
 		k.retry(claim.Events[0], "busy", 0)
 		others := k.claim(1)[0]
-		k.same("released", ids(k.release(r.Token)), ids(claim.Events[1:]))
+		k.same("released", ids(k.release(claim.Events[1].LeaseToken)), ids(claim.Events[1:]))
 		k.same("another's", k.stored(others.ID), others)
 	},
 }

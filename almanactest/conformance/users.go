@@ -292,7 +292,7 @@ var deletionCases = cases{
 		claim := k.take(r)
 		deleted, other := claim.Events[0], claim.Events[1]
 		k.deleteAtOnce(deleted.UserID)
-		k.same("leases held", k.renew(r.Token), []uuid.UUID{r.Token})
+		k.same("leases held", k.renew(other.LeaseToken), []uuid.UUID{other.LeaseToken})
 		settled := must(k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: deleted, Outcome: almanac.Delivered(k.now), Next: after(deleted)},
 			{Event: other, Outcome: almanac.Delivered(k.now), Next: after(other)},

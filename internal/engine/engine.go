@@ -123,7 +123,8 @@ type Leases[T any] struct {
 
 	// Renew prolongs leases to a whole TTL from now and returns the leases that the engine
 	// still holds. A lease that Renew does not return is lost: the contexts of its items end
-	// with [ErrLeaseLost]. When Renew fails, the engine calls it again after Settings.Backoff.
+	// with [ErrLeaseLost]. When Renew fails, the engine calls it again after Settings.Backoff. Leases that
+	// it returns beside an error are held, and of the others nothing is known.
 	// A lease is also lost once a whole TTL has passed since its last renewal.
 	Renew func(ctx context.Context, keys []Key) (held []Key, err error)
 

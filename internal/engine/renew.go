@@ -73,6 +73,7 @@ func (r *run[T]) renewOnce(ctx context.Context) error {
 	held, err := r.Leases.Renew(ctx, keys)
 	r.renewing.tried(err)
 	if err != nil {
+		r.ledger.renewed(held, held, asked) // it is unknown whether the others are lost
 		return err
 	}
 	if n := r.ledger.renewed(keys, held, asked); n > 0 {

@@ -216,3 +216,25 @@ func TestRun_neverStartsItemsWhoseLeaseHasEnded(t *testing.T) {
 		stopClean(t, stop)
 	})
 }
+
+// A store over several databases returns the leases of those that answer beside an error. They are prolonged. The others are lost at their end.
+func TestRenew_keepsLeasesThatComeWithAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 100*time.Second), soon(2, time.Second, 100*time.Second))
+		e := s.engine()
+		e.Leases.Renew = byNumber(func(_ context.Context, keys []int) ([]int, error) {
+			return slices.DeleteFunc(keys, func(k int) bool { return k == 2 }), errStore
+		})
+		stop := begin(t, e)
+		s.pass(31*time.Second - 1)
+		if len(s.settled) != 0 {
+			t.Errorf("settled %v before a lease has ended", s.settled)
+		}
+		s.pass(10 * time.Minute)
+		if got, want := fmt.Sprint(s.settled), "map[1:done 2:engine: lease lost]"; got != want {
+			t.Errorf("settled %v, want %v", got, want)
+		}
+		stopClean(t, stop)
+	})
+}
