@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,7 +81,7 @@ func aboutOne[T any](ctx context.Context, s *Store, call func(context.Context, i
 
 // CreateBroadcast stores a broadcast in one schema after another. If a schema has one with the name and another content, it returns that one.
 // If a schema does not answer, the broadcast is stored in the others, and the error is a [*PartialError]; the call can be repeated. The time that has
-// passed in a zone is judged by each schema when it stores the broadcast. If a schema has events of a deleted broadcast with the name,
+// passed in a zone is judged by each schema when it stores the broadcast. If the broadcast was stopped meanwhile, a repeated call stores it as stopped. If a schema has events of a deleted broadcast with the name,
 // the broadcast is stopped in those that have just stored it.
 func (s *Store) CreateBroadcast(ctx context.Context, b broadcast.Broadcast) (is broadcast.Status, existed bool, err error) {
 	if s.bound >= 0 && len(s.names) > 1 {
@@ -101,7 +102,7 @@ func (s *Store) CreateBroadcast(ctx context.Context, b broadcast.Broadcast) (is 
 	var stored []broadcast.Status
 	var created []int
 	for i := range s.names {
-		one, was, err := s.createIn(ctx, i, b)
+		one, was, err := s.createIn(ctx, i, b, statuses(known))
 		other := was && len(b.Differences(one.Broadcast)) > 0
 		if other || isRefusal(err) || errors.Is(err, almanac.ErrExists) {
 			s.withdraw(ctx, b.Name, created, s.names[i])
@@ -121,8 +122,9 @@ func (s *Store) CreateBroadcast(ctx context.Context, b broadcast.Broadcast) (is 
 	return is, existed, cmp.Or(ended(ctx), failed.partial())
 }
 
-// createIn stores a broadcast in a schema.
-func (s *Store) createIn(ctx context.Context, schema int, b broadcast.Broadcast) (is broadcast.Status, existed bool, err error) {
+// createIn stores a broadcast in a schema. If others have it and it is stopped there, it is stopped here, too: its lane is paused first, so that no
+// event is claimed meanwhile.
+func (s *Store) createIn(ctx context.Context, schema int, b broadcast.Broadcast, others []broadcast.Status) (is broadcast.Status, existed bool, err error) {
 	store, err := s.broadcastsOf(schema)
 	if err != nil {
 		return is, false, err
@@ -132,7 +134,21 @@ func (s *Store) createIn(ctx context.Context, schema int, b broadcast.Broadcast)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	return store.CreateBroadcast(ctx, b)
+	if len(others) == 0 || mergedStatus(others).State != broadcast.Stopped {
+		return store.CreateBroadcast(ctx, b)
+	}
+	if is, err = store.Broadcast(ctx, b.Name); !errors.Is(err, almanac.ErrNotFound) {
+		return is, err == nil, err
+	}
+	if err := s.schemas[schema].Repository.Pause(ctx, almanac.Pause{Lane: b.Lane()}); err != nil {
+		return is, false, err
+	}
+	if is, existed, err = store.CreateBroadcast(ctx, b); err != nil || existed {
+		return is, existed, err
+	}
+	reason := mergedStatus(others).StopReason()
+	is, err = store.StepBroadcast(ctx, b.Name, broadcast.Stop, strings.TrimPrefix(strings.TrimPrefix(reason, broadcast.WasStopped), ": "))
+	return is, false, err
 }
 
 // withdraw stops a broadcast in schemas, because another one has refused it.
@@ -216,11 +232,15 @@ func (s *Store) Broadcasts(ctx context.Context, after string, limit int) ([]broa
 }
 
 // AddBroadcastUsers adds each user in the schema of the user. If a schema does not answer, its users are not added, and the error is a
-// [*PartialError]. Then an external id of one of them is reported as unknown. The call can be repeated.
+// [*PartialError]. Then an external id of one of them is reported as unknown. The call can be repeated. It is the same if a schema of the users does
+// not have the broadcast, because a call of CreateBroadcast did not reach it: repeat that first.
 func (s *Store) AddBroadcastUsers(ctx context.Context, name string, ids []uuid.UUID, externalIDs []string) (added broadcast.AddUsersResult, err error) {
 	groups := bySchema(s, ids, func(id uuid.UUID) uuid.UUID { return id })
+	lacks := make([]bool, len(s.names))
 	done, others, err := aboutOne(ctx, s, func(ctx context.Context, schema int, store broadcast.Store) (broadcast.AddUsersResult, error) {
-		return store.AddBroadcastUsers(ctx, name, pick(ids, groups[schema]), externalIDs)
+		one, err := store.AddBroadcastUsers(ctx, name, pick(ids, groups[schema]), externalIDs)
+		lacks[schema] = errors.Is(err, almanac.ErrNotFound)
+		return one, err
 	})
 	if len(others) > 0 {
 		return added, others[0].is.err
@@ -235,7 +255,16 @@ func (s *Store) AddBroadcastUsers(ctx context.Context, name string, ids []uuid.U
 			}
 		}
 	}
-	return added, err
+	failed := s.failures()
+	if !failed.takes(err) || len(done) == 0 {
+		return added, err
+	}
+	for schema, is := range lacks {
+		if is && len(groups[schema])+len(added.UnknownExternalIDs) > 0 {
+			failed.add(schema, fmt.Errorf("shards: schema %s does not have broadcast %q: start it again, and then add its users", s.names[schema], name))
+		}
+	}
+	return added, failed.partial()
 }
 
 // StepBroadcast does an action in all schemas at once. If a schema does not answer, the error is a [*PartialError], and the call can be

@@ -175,3 +175,87 @@ func TestSchemasWithoutBroadcasts(t *testing.T) {
 		t.Errorf("errors %v, %v", err, created)
 	}
 }
+
+// A broadcast that was stopped while a schema was down is stopped there, too, when it is started again.
+func TestABroadcastThatIsStoppedBeforeASchemaHasIt(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	s := b.sender(t, 2)
+	sale := news("sale")
+	b.schemas[1].down.Store(true)
+	_, err := s.Start(ctx, sale)
+	missing(t, "Start", err, "s1")
+	b.schemas[1].down.Store(false)
+	if _, err := s.Stop(ctx, "sale", "typo"); err != nil {
+		t.Fatal(err)
+	}
+	started, err := s.Start(ctx, sale)
+	if err != nil || !started.Existed || started.State != broadcast.Stopped {
+		t.Fatalf("Start again: %+v, %v", started, err)
+	}
+	if is, err := b.schemas[1].Broadcast(ctx, "sale"); err != nil || is.State != broadcast.Stopped || is.StopReason() != "broadcast stopped: typo" {
+		t.Errorf("the schema that was down has %+v, %v", is, err)
+	}
+	if err := s.RunOnce(ctx, broadcast.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Count(ctx, almanac.InStatus(almanac.Pending)); err != nil || n != 0 {
+		t.Errorf("%d events are pending, %v", n, err)
+	}
+	if paused, err := b.schemas[1].Paused(ctx); err != nil || len(paused) != 1 || paused[0].Lane != sale.Lane() {
+		t.Errorf("paused is %v, %v", paused, err)
+	}
+	if _, err := s.Resume(ctx, "sale"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RunOnce(ctx, broadcast.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Progress(ctx, "sale"); err != nil || p.Total().Stored != 4 {
+		t.Errorf("resumed: %+v, %v", p.Total(), err)
+	}
+}
+
+// Users of a schema that does not have the broadcast are not left out without an error.
+func TestUsersOfASchemaWithoutTheBroadcast(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 2), t.Context()
+	s := b.sender(t, 0)
+	var ids []uuid.UUID
+	for i := range 2 {
+		u := b.userIn(i, almanactest.WithExternalID(fmt.Sprint("x", i)))
+		if _, _, err := almanactest.CreateUser(ctx, b, u); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, u.ID)
+	}
+	list := news("list")
+	list.Audience.Listed = true
+	b.schemas[1].down.Store(true)
+	_, err := s.Start(ctx, list)
+	missing(t, "Start", err, "s1")
+	b.schemas[1].down.Store(false)
+	add := func(ids []uuid.UUID, externalIDs ...string) []string {
+		added, err := s.AddUsers(ctx, "list", ids, externalIDs)
+		partial, is := errors.AsType[*shards.PartialError](err)
+		if err == nil {
+			return nil
+		}
+		if !is || errors.Is(err, almanac.ErrNotFound) {
+			t.Fatalf("AddUsers: %+v, %v", added, err)
+		}
+		return partial.Missing
+	}
+	if got := add(ids[:1], "x0"); got != nil {
+		t.Errorf("users of the other schema: without %v", got)
+	}
+	if got := fmt.Sprint(add(ids), add(nil, "x1")); got != "[s1] [s1]" {
+		t.Errorf("without %v", got)
+	}
+	if _, err := s.Start(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	if got := add(ids, "x1"); got != nil {
+		t.Errorf("after another start: without %v", got)
+	}
+}
