@@ -12,6 +12,7 @@ const (
 	shortestAbsence = time.Second            // and twice as long each time
 	longestAbsence  = 15 * time.Second       //
 	askedFor        = 250 * time.Millisecond // how long a schema that was left out may take to answer what the time is
+	tells           = time.Second            // how long a call must have for its end to say that the schema does not answer
 )
 
 // absence says whether a schema is left out of calls over all schemas, because it was too slow to answer a call of Run.
@@ -54,10 +55,13 @@ func (a *absence) asks() (out, ask bool) {
 // present returns nil if a call over all schemas may use a schema. When the time of an absence is over, it asks the schema for the
 // time, and waits a quarter of a second at most.
 func (s *Store) present(ctx context.Context, schema int) error {
-	if s.bound >= 0 || len(s.names) == 1 {
+	return s.presentFor(ctx, schema, &s.absences[schema].calls)
+}
+
+func (s *Store) presentFor(ctx context.Context, schema int, a *absence) error {
+	if a == nil || s.bound >= 0 || len(s.names) == 1 {
 		return nil
 	}
-	a := &s.absences[schema]
 	out, ask := a.asks()
 	switch {
 	case !out:
@@ -77,13 +81,15 @@ func (s *Store) present(ctx context.Context, schema int) error {
 	return nil
 }
 
-// limit returns how long to wait for one schema: some quarters of the patience, or of the time that the caller has.
+// limit returns how long to wait for one schema: some quarters of the patience, or of the time that the caller has. It is long enough to say whether the
+// schema answers, if that leaves something of the caller's time.
 func (s *Store) limit(ctx context.Context, quarters int) time.Duration {
-	limit := s.patience
+	limit := s.patience * time.Duration(quarters) / 4
 	if at, has := ctx.Deadline(); has {
-		limit = min(limit, time.Until(at))
+		left := time.Until(at)
+		limit = min(limit, max(left*time.Duration(quarters)/4, min(tells, left*patient/4)))
 	}
-	return limit * time.Duration(quarters) / 4
+	return limit
 }
 
 const (
@@ -91,30 +97,55 @@ const (
 	patient = 3 // quarters for others, so that something is left of the caller's time
 )
 
+// absences are those of one schema.
+type absences struct {
+	calls    absence // of all calls, but for those about events that are held
+	outcomes absence // of Settle and Confirm, which one of these has caused: a schema whose claims are slow may store outcomes
+}
+
+// manner is how a method of one schema is called for Run.
+type manner struct {
+	quarters int
+	obeys    func(*absences) *absence // which absence leaves the schema out, and ends with an answer; nil if the result is nil
+}
+
+var (
+	claiming   = manner{soon, func(a *absences) *absence { return &a.calls }}
+	tending    = manner{patient, claiming.obeys}
+	confirming = manner{soon, func(a *absences) *absence { return &a.outcomes }}
+	settling   = manner{patient, confirming.obeys}
+	renewing   = manner{patient, func(*absences) *absence { return nil }} // the leases of a schema that is tried too late end
+)
+
 // quickly calls a method of one schema for Run. If the schema takes longer than some quarters of the patience, it is left out of later
-// calls over all schemas.
-func (s *Store) quickly(ctx context.Context, schema, quarters int, call func(context.Context) error) error {
+// calls over all schemas. A call that had less time than that, and less than a second, says nothing about the schema.
+func (s *Store) quickly(ctx context.Context, schema int, how manner, call func(context.Context) error) error {
 	if s.bound >= 0 || len(s.names) == 1 {
 		return call(ctx)
 	}
-	if err := s.present(ctx, schema); err != nil {
+	all := &s.absences[schema]
+	own := how.obeys(all)
+	if err := s.presentFor(ctx, schema, own); err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, s.limit(ctx, quarters))
+	limit := s.limit(ctx, how.quarters)
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := call(within)
 	switch {
-	case err == nil:
-		s.absences[schema].came()
-	case within.Err() != nil && ctx.Err() == nil:
-		s.absences[schema].leave()
+	case err == nil && own != nil:
+		own.came()
+	case err != nil && within.Err() != nil && ctx.Err() == nil && limit >= min(tells, s.patience*time.Duration(how.quarters)/4):
+		if all.calls.leave(); own == &all.outcomes {
+			own.leave()
+		}
 	}
 	return err
 }
 
 // quicklyIn is quickly for a method that returns a result.
-func quicklyIn[T any](ctx context.Context, s *Store, schema, quarters int, call func(context.Context) (T, error)) (result T, err error) {
-	err = s.quickly(ctx, schema, quarters, func(ctx context.Context) (err error) {
+func quicklyIn[T any](ctx context.Context, s *Store, schema int, how manner, call func(context.Context) (T, error)) (result T, err error) {
+	err = s.quickly(ctx, schema, how, func(ctx context.Context) (err error) {
 		result, err = call(ctx)
 		return err
 	})

@@ -35,7 +35,7 @@ func (s *Store) TakeBroadcast(ctx context.Context, token uuid.UUID, term time.Du
 		i := (first + k) % len(s.names)
 		store, err := s.broadcastsOf(i)
 		if err == nil {
-			err = s.quickly(ctx, i, patient, func(ctx context.Context) (err error) {
+			err = s.quickly(ctx, i, tending, func(ctx context.Context) (err error) {
 				t, found, err = store.TakeBroadcast(ctx, tokenIn(token, i), term, without)
 				return err
 			})

@@ -119,7 +119,7 @@ func (s *Store) claimParts(ctx context.Context, request almanac.ClaimRequest, pa
 			if one.Limit = p.limit; p.some {
 				one.Types = p.types // an event of another type is not its turn
 			}
-			claims[i].is, claims[i].err = quicklyIn(ctx, s, p.schema, soon, func(ctx context.Context) (almanac.ClaimResult, error) {
+			claims[i].is, claims[i].err = quicklyIn(ctx, s, p.schema, claiming, func(ctx context.Context) (almanac.ClaimResult, error) {
 				return s.schemas[p.schema].Repository.Claim(ctx, one)
 			})
 			if claims[i].err != nil && !errors.Is(claims[i].err, errAbsent) {
@@ -319,7 +319,7 @@ func (s *Store) Until(ctx context.Context, types []string, mark time.Time) (time
 // [*PartialError].
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
 	answers, err := gathered(ctx, s, func(schema int) ([]uuid.UUID, error) {
-		return quicklyIn(ctx, s, schema, patient, func(ctx context.Context) ([]uuid.UUID, error) {
+		return quicklyIn(ctx, s, schema, renewing, func(ctx context.Context) ([]uuid.UUID, error) {
 			return ask(s, schema, func(r almanac.Repository) ([]uuid.UUID, error) { return r.Renew(ctx, tokens, lease) })
 		})
 	})
@@ -342,7 +342,7 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 	for schema, group := range groups {
 		if group != nil {
 			wg.Go(func() {
-				settled[schema], errs[schema] = quicklyIn(ctx, s, schema, patient, func(ctx context.Context) ([]almanac.SettleResult, error) {
+				settled[schema], errs[schema] = quicklyIn(ctx, s, schema, settling, func(ctx context.Context) ([]almanac.SettleResult, error) {
 					return ask(s, schema, func(r almanac.Repository) ([]almanac.SettleResult, error) {
 						return r.Settle(ctx, pick(settlements, group))
 					})

@@ -209,7 +209,7 @@ func ofEvents[T any](ctx context.Context, s *Store, events []almanac.Event, call
 		if group == nil {
 			continue
 		}
-		one, err := quicklyIn(ctx, s, schema, patient, func(ctx context.Context) ([]T, error) {
+		one, err := quicklyIn(ctx, s, schema, tending, func(ctx context.Context) ([]T, error) {
 			return ask(s, schema, func(r almanac.Repository) ([]T, error) { return call(ctx, r, pick(events, group)) })
 		})
 		if isRefusal(err) {

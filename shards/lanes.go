@@ -108,7 +108,7 @@ func (s *Store) Report(ctx context.Context, lane string, change func(almanac.Bre
 	}
 	failed, first := s.failures(), -1
 	for i, one := range s.schemas {
-		is, err = quicklyIn(ctx, s, i, soon, func(ctx context.Context) (almanac.Breaker, error) { return one.Repository.Report(ctx, lane, change) })
+		is, err = quicklyIn(ctx, s, i, claiming, func(ctx context.Context) (almanac.Breaker, error) { return one.Repository.Report(ctx, lane, change) })
 		if first = i; err == nil {
 			break
 		}

@@ -49,7 +49,7 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit, shared int) ([]almana
 		if len(events) >= limit && i > 0 {
 			break
 		}
-		released, err := quicklyIn(ctx, s, i, patient, func(ctx context.Context) ([]almanac.Event, error) {
+		released, err := quicklyIn(ctx, s, i, tending, func(ctx context.Context) ([]almanac.Event, error) {
 			return ask(s, i, func(r almanac.Repository) ([]almanac.Event, error) {
 				return r.ReleaseExpired(ctx, limit-len(events), shared)
 			})
@@ -83,7 +83,7 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 			continue
 		}
 		own := pick(events, group)
-		one, err := quicklyIn(ctx, s, schema, soon, func(ctx context.Context) (almanac.ConfirmResult, error) {
+		one, err := quicklyIn(ctx, s, schema, confirming, func(ctx context.Context) (almanac.ConfirmResult, error) {
 			return ask(s, schema, func(r almanac.Repository) (almanac.ConfirmResult, error) { return r.Confirm(ctx, own) })
 		})
 		if isRefusal(err) || ctx.Err() != nil && err != nil {

@@ -25,6 +25,7 @@ type failing struct {
 	*almanactest.Repository
 	down     atomic.Bool
 	hangs    atomic.Bool // whether calls of Run do not answer
+	slow     atomic.Bool // whether claims do not answer
 	calls    atomic.Int32
 	creating func() // called before users are stored
 	lacking  func() // called when a user who is edited does not exist
@@ -111,6 +112,10 @@ func (f *failing) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.
 }
 
 func (f *failing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if f.slow.Load() {
+		<-ctx.Done()
+		return almanac.ClaimResult{}, ctx.Err()
+	}
 	if err := f.hung(ctx); err != nil {
 		return almanac.ClaimResult{}, err
 	}

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/shards"
 )
 
 // ready stores events of a schema that are due, or will be after each of some waits.
@@ -197,4 +199,63 @@ func TestRenewWithoutASchema(t *testing.T) {
 	if len(held) != 2 || tokens[held[0]] == "s1" || tokens[held[1]] == "s1" {
 		t.Errorf("held %d of %d tokens", len(held), len(tokens))
 	}
+}
+
+// What is held of a server whose claims are slow is renewed, confirmed and settled.
+func TestAServerWithSlowClaimsStoresOutcomes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroken(t, 2)
+		b.ready(t, 1, 0, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		request := almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute}
+		claim, err := b.Claim(ctx, request)
+		if err != nil || len(claim.Events) != 1 {
+			t.Fatalf("claimed %d, %v", len(claim.Events), err)
+		}
+		e := claim.Events[0]
+		b.schemas[1].slow.Store(true)
+		request.Token = uuid.New()
+		if another, err := b.Claim(ctx, request); err != nil || len(another.Events) > 0 {
+			t.Fatalf("another claim has %d, %v", len(another.Events), err)
+		}
+		if _, err := b.Count(ctx, nil); err == nil {
+			t.Error("other calls do not leave the server out")
+		}
+		if held, err := b.Renew(ctx, []uuid.UUID{e.LeaseToken}, time.Minute); err != nil || len(held) != 1 {
+			t.Errorf("renewed %d, %v", len(held), err)
+		}
+		if is, err := b.Confirm(ctx, claim.Events); err != nil || len(is.Held) != 1 {
+			t.Errorf("confirmed %+v, %v", is, err)
+		}
+		settled, err := b.Settle(ctx, []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(claim.At)}})
+		if err != nil || settled[0].Err != nil {
+			t.Errorf("settled %+v, %v", settled, err)
+		}
+		if _, err := b.Count(ctx, nil); err == nil {
+			t.Error("an outcome that is stored ends the absence of a server whose claims are slow")
+		}
+	})
+}
+
+// A call that had little time says nothing about the server.
+func TestACallWithLittleTimeLeavesNoServerOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroken(t, 2)
+		for _, given := range []time.Duration{450 * time.Millisecond, 3 * time.Second} {
+			b.schemas[1].hangs.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), given)
+			_, err := b.Renew(ctx, []uuid.UUID{uuid.New()}, time.Minute)
+			if _, partial := errors.AsType[*shards.PartialError](err); !partial {
+				t.Errorf("Renew = %v", err)
+			}
+			cancel()
+			b.schemas[1].hangs.Store(false)
+			if _, err = b.Count(t.Context(), nil); (err != nil) != (given > time.Second) {
+				t.Errorf("after a call of %v: %v", given, err)
+			}
+		}
+	})
 }

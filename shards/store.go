@@ -55,7 +55,7 @@ type Store struct {
 	bound        int            // the schema that is bound to a transaction; -1 if there is none
 	claims       *atomic.Uint32 // counts claims
 	tasks        *atomic.Uint32 // counts calls of TakeBroadcast
-	absences     []absence      // of each schema
+	absences     []absences     // of each schema
 }
 
 var (
@@ -104,7 +104,7 @@ func New(o Options) (*Store, error) {
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}
-	s.base, s.absences = s.schemas, make([]absence, len(s.names))
+	s.base, s.absences = s.schemas, make([]absences, len(s.names))
 	return s, nil
 }
 
@@ -217,7 +217,7 @@ func gathered[T any](ctx context.Context, s *Store, call func(schema int) (T, er
 // allQuickly is allIndexed for calls that delay claims (see quickly).
 func allQuickly[T any](ctx context.Context, s *Store, call func(context.Context, int) (T, error)) ([]answer[T], error) {
 	return gathered(ctx, s, func(schema int) (T, error) {
-		return quicklyIn(ctx, s, schema, soon, func(ctx context.Context) (none T, err error) {
+		return quicklyIn(ctx, s, schema, claiming, func(ctx context.Context) (none T, err error) {
 			if _, err := s.at(schema); err != nil {
 				return none, err
 			}
