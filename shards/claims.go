@@ -213,8 +213,9 @@ func (s *Store) divide(ctx context.Context, request almanac.ClaimRequest) ([]par
 	for i, one := range answers {
 		parts[i] = one.is
 	}
+	turn := s.claims.Add(1)
 	if total > 0 {
-		share(parts, request.Limit, s.claims.Add(1))
+		share(parts, request.Limit, turn)
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
 		if a.quota == 0 || b.quota == 0 {

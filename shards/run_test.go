@@ -259,3 +259,27 @@ func TestACallWithLittleTimeLeavesNoServerOut(t *testing.T) {
 		}
 	})
 }
+
+// Claims ask all schemas in turn, also if a look finds nothing after the mark: after a pause has ended, events before it can be claimed.
+func TestClaimsAskAllSchemasInTurn(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBroken(t, 5), t.Context()
+	b.ready(t, 4, 0)
+	now, err := b.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.schemas {
+		b.schemas[i].calls.Store(0)
+	}
+	for range 5 {
+		if _, err := b.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute, Mark: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, one := range b.schemas {
+		if one.calls.Load() < 11 { // twice for each look
+			t.Errorf("schema %d was not asked for events", i)
+		}
+	}
+}
