@@ -54,6 +54,7 @@ func Move(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (MoveResult, e
 		if err != nil {
 			return m.result, fmt.Errorf("shards: move %s: %s: %w", o.Schema, step, err)
 		}
+		m.result.Step = steps[slices.Index(steps, step)+1] // also if the catalogs cannot be read now
 	}
 }
 
@@ -86,6 +87,8 @@ const (
 	Done    MoveStep = "done"
 )
 
+var steps = []MoveStep{Prepare, Copy, Close, Wake, Publish, Done}
+
 // MoveProgress is how far a move is.
 type MoveProgress struct {
 	Step   MoveStep
@@ -97,7 +100,7 @@ type MoveProgress struct {
 
 // MoveResult is the result of a move.
 type MoveResult struct {
-	Step   MoveStep      // the step that comes next; "" if it could not be found out
+	Step   MoveStep      // the step that comes next, or that failed; "" if it could not be found out
 	Tries  int           // how often the switch was tried
 	Closed time.Duration // how long neither server took writes; zero if an earlier call closed the source
 	Kept   string        // the schema of the source under its new name, which is left to the host to drop; "" before
@@ -113,6 +116,7 @@ type move struct {
 	name     string // of the publication, the subscription and the replication slot
 	closed   string // the schema of the source when it is closed
 	owner    string // of the schema
+	target   string // names the database of the target in the publication
 	since    time.Time
 	result   MoveResult
 }
@@ -142,6 +146,11 @@ func newMove(ctx context.Context, from, to *pgx.Conn, o MoveOptions) (*move, err
 	m := &move{MoveOptions: o, from: from, to: to, closed: o.Schema + "_moved"}
 	var database uint32
 	if err := from.QueryRow(ctx, `SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()`).Scan(&database); err != nil {
+		return nil, fmt.Errorf("shards: move %s: %w", o.Schema, err)
+	}
+	const identity = `SELECT pg_catalog.format('server %s, database %s', s.system_identifier, d.oid) FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d
+		WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()`
+	if err := to.QueryRow(ctx, identity).Scan(&m.target); err != nil {
 		return nil, fmt.Errorf("shards: move %s: %w", o.Schema, err)
 	}
 	hash := fnv.New32a()
@@ -241,8 +250,12 @@ func (m *move) do(ctx context.Context, step MoveStep) error {
 // slotsNeeded is how many replication slots a move needs: its own, and one for each of two tables that are copied at a time.
 const slotsNeeded = 3
 
-// check refuses servers between which the schema cannot move. When the source is closed, there is no choice any more.
+// check refuses servers between which the schema cannot move. When the source is closed, the target must be the one for which it was closed.
 func (m *move) check(ctx context.Context, step MoveStep) error {
+	if step == Wake || step == Publish {
+		_, err := m.sameTarget(ctx)
+		return err
+	}
 	if step != Prepare && step != Copy && step != Close {
 		return nil
 	}

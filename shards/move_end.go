@@ -26,6 +26,7 @@ func (m *move) publish(ctx context.Context) error {
 
 // Abandon ends a move before the target takes writes, and removes what it has made: the schema of the target, the subscription, the slot and the
 // publication. If the source is closed, it gets its name back, and takes writes. Abandon can be repeated. The options are those of [Move]; only Schema is used.
+// If the source is closed, another target than that of the move is an error, and changes nothing.
 func Abandon(ctx context.Context, from, to *pgx.Conn, o MoveOptions) error {
 	o.DryRun = true
 	m, err := newMove(ctx, from, to, o)
@@ -52,13 +53,19 @@ func (m *move) abandon(ctx context.Context) error {
 	if closed && !open && there && !asleep {
 		return errors.New("the target takes writes: repeat Move, which only goes on")
 	}
+	if closed && !open {
+		if published, err := m.sameTarget(ctx); err != nil {
+			return err
+		} else if !published {
+			return errors.New("the source is closed, and has no publication of the move: the move has ended")
+		}
+	}
 	statements := []struct {
 		conn *pgx.Conn
 		sql  string
 	}{
 		{m.to, "DROP SUBSCRIPTION IF EXISTS " + quoted(m.name)},
 		{m.from, `SELECT pg_catalog.pg_drop_replication_slot(s.slot_name) FROM pg_catalog.pg_replication_slots s WHERE s.slot_name OPERATOR(pg_catalog.=) ` + literal(m.name) + `::text::name`},
-		{m.from, "DROP PUBLICATION IF EXISTS " + quoted(m.name)},
 	}
 	for _, one := range statements {
 		if _, err := one.conn.Exec(ctx, one.sql); err != nil {
@@ -70,9 +77,26 @@ func (m *move) abandon(ctx context.Context) error {
 			return err
 		}
 	}
-	if closed && !open { // the target can no longer wake
-		_, err := m.from.Exec(ctx, "ALTER SCHEMA "+quoted(m.closed)+" RENAME TO "+quoted(m.Schema))
+	return pgx.BeginFunc(ctx, m.from, func(tx pgx.Tx) error { // together, so that a repetition still finds the target in the publication
+		if _, err := tx.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoted(m.name)); err != nil || !closed || open {
+			return err
+		}
+		_, err := tx.Exec(ctx, "ALTER SCHEMA "+quoted(m.closed)+" RENAME TO "+quoted(m.Schema)) // the target can no longer wake
 		return err
+	})
+}
+
+// sameTarget refuses another target than the one for which the source was closed, which the publication names. It reports whether there is
+// a publication.
+func (m *move) sameTarget(ctx context.Context) (published bool, err error) {
+	var named string
+	const comment = `SELECT coalesce(pg_catalog.obj_description(p.oid, 'pg_publication'), '') FROM pg_catalog.pg_publication p WHERE p.pubname OPERATOR(pg_catalog.=) $1::text::name`
+	err = m.from.QueryRow(ctx, comment, m.name).Scan(&named)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
 	}
-	return nil
+	if err == nil && named != m.target {
+		err = fmt.Errorf("the source was closed for another target: it is %q, and the given one is %q", named, m.target)
+	}
+	return true, err
 }

@@ -297,6 +297,7 @@ func (m *move) close(ctx context.Context) error {
 				fmt.Sprintf("SET LOCAL statement_timeout = %d", m.Wait.Milliseconds()),
 				"LOCK TABLE " + strings.Join(names, ", ") + " IN EXCLUSIVE MODE",
 				"ALTER SCHEMA " + quoted(m.Schema) + " RENAME TO " + quoted(m.closed),
+				"COMMENT ON PUBLICATION " + quoted(m.name) + " IS " + literal(m.target), // no other target may wake
 			} {
 				if _, err := tx.Exec(ctx, sql); err != nil {
 					return err

@@ -488,6 +488,70 @@ func TestAClosedSourceIsOpenedAgain(t *testing.T) {
 	m.user()
 }
 
+// A source that is closed is opened again, or the target woken, only with the target for which it was closed. The source and another one would
+// both take writes otherwise.
+func TestAClosedSourceKnowsItsTarget(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	_, err := m.to.Exec(t.Context(), "CREATE DATABASE other")
+	require.NoError(t, err)
+	wrong := func() *pgx.Conn {
+		config := m.to.Config().ConnConfig.Copy()
+		config.Database = "other"
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}()
+	abandon := func(from *pgx.Conn) error {
+		return shards.Abandon(t.Context(), from, wrong, shards.MoveOptions{Schema: moving})
+	}
+	for _, at := range []shards.MoveStep{shards.Wake, shards.Publish} {
+		ctx, kill := context.WithCancel(t.Context())
+		o := m.options()
+		o.Progress = func(p shards.MoveProgress) {
+			if p.Step == at {
+				kill()
+			}
+		}
+		from, to := m.conns()
+		_, err := shards.Move(ctx, from, to, o)
+		require.ErrorIs(t, err, context.Canceled)
+		from, _ = m.conns()
+		require.ErrorContains(t, abandon(from), "the source was closed for another target", "%s", at)
+	}
+	_, err = wrong.Exec(t.Context(), "CREATE SCHEMA "+moving) // takes writes
+	require.NoError(t, err)
+	from, to := m.conns()
+	_, err = shards.Move(t.Context(), from, wrong, m.options())
+	require.ErrorContains(t, err, "the source was closed for another target")
+	_, err = shards.Move(t.Context(), from, to, m.options())
+	require.NoError(t, err)
+	_, err = wrong.Exec(t.Context(), "DROP SCHEMA "+moving)
+	require.NoError(t, err)
+	require.ErrorContains(t, abandon(from), "the move has ended")
+	var open bool
+	require.NoError(t, m.from.QueryRow(t.Context(), "SELECT to_regnamespace($1) IS NOT NULL", moving).Scan(&open))
+	require.False(t, open)
+}
+
+// A step that is done counts, also if the catalogs cannot be read after it.
+func TestAMoveWithoutItsTargetSaysWhichStepIsNext(t *testing.T) {
+	t.Parallel()
+	m := inUse(t)
+	from, to := m.conns()
+	o := m.options()
+	o.Progress = func(p shards.MoveProgress) {
+		if p.Step == shards.Close {
+			_ = to.Close(t.Context())
+		}
+	}
+	result, err := shards.Move(t.Context(), from, to, o)
+	require.Error(t, err)
+	require.Equal(t, shards.Wake, result.Step)
+	require.Equal(t, moving+"_moved", result.Kept)
+}
+
 // Wrong options are named, each.
 func TestAMoveRefusesWrongOptions(t *testing.T) {
 	t.Parallel()
