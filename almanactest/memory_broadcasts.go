@@ -227,7 +227,7 @@ func (r *Repository) BroadcastProgress(ctx context.Context, name string) (p broa
 		counted := r.outcomes(one)
 		for _, z := range one.zones {
 			is := z.ZoneProgress
-			is.Read = z.next.IsZero()
+			is.Read = z.reads > 0 || z.next.IsZero()
 			if one.EndedAt.IsZero() {
 				is.Delivered, is.Failed, is.Cancelled = counted[z.Name].Delivered, counted[z.Name].Failed, max(counted[z.Name].Cancelled-z.again, 0)
 			}

@@ -130,7 +130,7 @@ func (c *Counts) Add(o Counts) {
 type ZoneProgress struct {
 	Zone
 	Counts
-	Read      bool // whether all users of the zone were read
+	Read      bool // whether all users of the zone were read, once at least
 	Delivered int  // events that are COMPLETED; this and the next two count by the zone of the event
 	Failed    int  // events that are FAILED
 	Cancelled int  // events that are CANCELLED, without those that a resume has requeued

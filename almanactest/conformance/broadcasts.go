@@ -251,6 +251,7 @@ var broadcastStateCases = map[string]func(*broadcastKit){
 		k.citizens(1, "UTC")
 		k.same("resumed", must(k.Resume(k.Context(), "sale"))(k.kit).State, broadcast.Storing)
 		must(k.Resume(k.Context(), "sale"))(k.kit)
+		k.same("all were read before the resume", must(k.Progress(k.Context(), "sale"))(k.kit).Total().Read, true)
 		p = k.stores("sale")
 		k.same("stored", []int{p.Total().Stored, p.Total().Delivered, p.Total().Cancelled}, []int{3, 1, 0})
 		must(k.Stop(k.Context(), "sale", strings.Repeat("typo", 250)))(k.kit)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,7 +137,7 @@ func (c *startBroadcast) Run(ctx context.Context, env *environment) error {
 			}
 		}
 		report := startReport{broadcastReportOf(done.Status), done.Existed, listed}
-		return cmp.Or(env.report(c.JSON, report, func() error { return report.write(env) }), listed.verdict())
+		return env.report(c.JSON, report, func() error { return report.write(env) })
 	})
 }
 
@@ -157,6 +156,9 @@ func (r startReport) write(env *environment) error {
 	if r.Listed > 0 {
 		text += "; " + counted(r.Listed, "user") + " in its list"
 	}
+	if n := len(r.Unknown); n > 0 {
+		fmt.Fprintf(env.errs, "%s of no user left out, such as %s\n", counted(n, "id"), printable(r.Unknown[0]))
+	}
 	return writeText(env, text+"\n")
 }
 
@@ -164,13 +166,6 @@ func (r startReport) write(env *environment) error {
 type listedUsers struct {
 	Listed  int      `json:"listed,omitempty"`
 	Unknown []string `json:"unknown,omitempty"` // ids of no user
-}
-
-func (l listedUsers) verdict() error {
-	if len(l.Unknown) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s of no user, such as %s", counted(len(l.Unknown), "id"), printable(l.Unknown[0]))
 }
 
 // listStep is how many users are added to a list at a time.
@@ -229,7 +224,7 @@ func (c *startBroadcast) preview(ctx context.Context, env *environment, sender *
 		if p.Stored != "" {
 			return writeText(env, fmt.Sprintf("%s is %s, and is stored already: a start would change nothing\n", b.Name, p.Stored))
 		}
-		text := "would send to " + counted(p.Users, "user")
+		text := "would send to " + counted(p.Users, "user") + ", including those who have opted out"
 		if report.First != nil {
 			text += fmt.Sprintf(", first at %s, last at %s", instantText(p.First), instantText(p.Last))
 		}

@@ -108,7 +108,7 @@ type broadcastCounts struct {
 	Cancelled int  `json:"cancelled"`
 	OptedOut  int  `json:"optedOut"`
 	Refused   int  `json:"refused"`
-	Read      bool `json:"read"` // whether all users were read
+	Read      bool `json:"read"` // whether all users were read, once at least
 }
 
 func broadcastZoneOf(z broadcast.Zone, users int) broadcastZone {
@@ -205,9 +205,14 @@ func (r progressReport) write(env *environment) error {
 	if err := broadcastZones(r.Zones).write(env, r.Zones, true); err != nil {
 		return err
 	}
-	reading := ""
-	if !t.Read {
+	reading, state := "", broadcast.State(r.State)
+	switch {
+	case !t.Read && state == broadcast.Stopped:
+		reading = ", and more to read after a resume"
+	case !t.Read:
 		reading = ", and more to read"
+	case state == broadcast.Storing:
+		reading = ", which is all of them, and another reading follows"
 	}
 	withdrawn := ""
 	if r.Withdrawn > 0 {

@@ -1,14 +1,14 @@
 -- How far a broadcast is in each zone.
 --   @name text · @lane text · @ended boolean (whether its events were counted when they had ended)
 -- Returns zones that users have moved to since, too: the wall time is NULL then, as is the instant, and the last column true.
-SELECT coalesce(z.zone, c.zone), z.wall, z.due, coalesce(z.late, false), z.next_at IS NULL, coalesce(z.users_read, 0::bigint), coalesce(z.stored, 0::bigint),
+SELECT coalesce(z.zone, c.zone), z.wall, z.due, coalesce(z.late, false), coalesce(z.reads > 0 OR z.next_at IS NULL, true), coalesce(z.users_read, 0::bigint), coalesce(z.stored, 0::bigint),
     coalesce(z.opted_out, 0::bigint), coalesce(z.refused, 0::bigint), coalesce(z.left_out, 0::bigint),
     CASE WHEN @ended::boolean THEN coalesce(z.delivered, 0::bigint) ELSE coalesce(c.delivered, 0::bigint) END,
     CASE WHEN @ended::boolean THEN coalesce(z.failed, 0::bigint) ELSE coalesce(c.failed, 0::bigint) END,
     CASE WHEN @ended::boolean THEN coalesce(z.cancelled, 0::bigint) ELSE greatest(coalesce(c.cancelled, 0::bigint) - coalesce(z.requeued, 0::bigint), 0::bigint) END,
     z.zone IS NULL
 FROM (
-    SELECT o.zone, o.wall, o.due, o.late, o.next_at, o.users_read, o.stored, o.opted_out, o.refused, o.left_out, o.requeued, o.delivered, o.failed, o.cancelled
+    SELECT o.zone, o.wall, o.due, o.late, o.reads, o.next_at, o.users_read, o.stored, o.opted_out, o.refused, o.left_out, o.requeued, o.delivered, o.failed, o.cancelled
     FROM :"schema".broadcast_zones o
     WHERE o.broadcast = @name::text
 ) z
