@@ -139,6 +139,12 @@ func TestWhyFindsAnEventThatWasMoved(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.scheduler.RunNow(t.Context(), planned.Items[0].ID, almanac.ForceOptions{})
 	require.NoError(t, err)
+	for _, day := range []string{"2026-03-20", "2026-03-21"} { // it waits
+		waits := w.why(t, day).Answers
+		last := waits[len(waits)-1]
+		require.Equal(t, "It is due at 2026-03-20 12:00:00. It belongs to 2026-03-21. Times are those of Etc/UTC.", last.Text)
+		require.Equal(t, "2026-03-21", last.Day.String())
+	}
 	w.run(t)
 	found := w.why(t, "2026-03-21").Answers
 	require.Len(t, found, 1)

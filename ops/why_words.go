@@ -52,6 +52,7 @@ func (w *whyWords) text(a WhyAnswer) string {
 func (w *whyWords) sentences(a WhyAnswer) string {
 	var text strings.Builder
 	text.WriteString(w.sentence(a))
+	text.WriteString(w.moved(a))
 	if a.Event == nil && a.Pause != nil {
 		fmt.Fprintf(&text, " %s", w.pause(*a.Pause))
 	}
@@ -81,6 +82,14 @@ func (w *whyWords) sentences(a WhyAnswer) string {
 		fmt.Fprintf(&text, " Times are those of %s.", w.zone)
 	}
 	return text.String()
+}
+
+// moved names the day of an event that was not attempted, if it is not that of the request or not that of its time.
+func (w *whyWords) moved(a WhyAnswer) string {
+	if a.Event == nil || a.Event.RanOn != (calendar.Date{}) || a.Day == w.result.Day && a.Day == w.zone.WallTime(a.Due).Date {
+		return ""
+	}
+	return fmt.Sprintf(" It belongs to %s.", a.Day)
 }
 
 // requeue says what an event repeats, and what repeats it.
