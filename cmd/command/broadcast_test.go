@@ -59,6 +59,11 @@ func TestABroadcastIsStartedShownStoppedAndResumed(t *testing.T) {
 	require.Equal(t, "there are no broadcasts\n", ok("list"), "a dry run stores nothing")
 	require.Equal(t, "sale is storing\n", ok(append(sale, "--yes")...))
 	require.Equal(t, "sale is storing, and was stored before\n", ok(append(sale, "--yes")...))
+	for _, args := range [][]string{{"lane", "NEWS/sale", "--rate", "300"}, {"pause", "NEWS/sale"}, {"resume", "NEWS/sale"}} { // before its first event
+		r := almanacAt(t, today, append(args, "--database-url", url)...)
+		require.Equal(t, exitOK, r.code, r.errs)
+		require.Empty(t, r.errs)
+	}
 	require.Equal(t, "sale is storing, and is stored already: a start would change nothing\n", ok(append(sale, "--dry-run")...))
 	another := broadcasts(append(sale, "--dry-run", "--locale", "fr")...)
 	require.Equal(t, exitFailed, another.code)

@@ -88,4 +88,15 @@ func TestLimitsThatCannotBeAreMisuse(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, `(did you mean "C"?); --force limits it nevertheless`)
 	require.Equal(t, result{exitOK, "c: at most 1 starts a second, 1 at once\n", ""}, run("c", "--rate", "1", "--force"))
+
+	pause := func(lane string, flags ...string) result {
+		return almanacAt(t, today, append([]string{"pause", lane, "--database-url", c.url}, flags...)...)
+	}
+	const unknown = `almanac: the lane "crm/tenant-7" is not known: it has no settings and no pending event, and the type "crm" is not known: `
+	for _, r := range []result{run("crm/tenant-7", "--rate", "1"), pause("crm/tenant-7")} {
+		require.Equal(t, exitFailed, r.code)
+		require.True(t, strings.HasPrefix(r.errs, unknown), r.errs)
+	}
+	require.Equal(t, result{exitOK, "crm/tenant-7 is paused\n", ""}, pause("crm/tenant-7", "--force"))
+	require.Equal(t, result{exitOK, "C/new is paused\n", ""}, pause("C/new"), "in a known type")
 }

@@ -49,15 +49,15 @@ func (c *pauseType) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	// The scheduler refuses what can be no type, and types without a handler as
-	// unsupported. The database is asked about those.
+	if p, err = p.Checked(); err == nil && !c.Force && !already {
+		err = c.check(ctx, env, conn)
+	}
+	if err != nil {
+		return err
+	}
+	// The scheduler refuses types without a handler as unsupported.
 	if err = scheduler.Pause(ctx, p); errors.Is(err, almanac.ErrUnsupportedEventType) {
-		if p, err = p.Checked(); err == nil && !c.Force && !already {
-			err = c.check(ctx, env, conn)
-		}
-		if err == nil {
-			err = store.Pause(ctx, p)
-		}
+		err = store.Pause(ctx, p)
 	}
 	if err != nil {
 		return err
@@ -229,9 +229,10 @@ func (t *tables) unknownType(ctx context.Context, env *environment, database que
 		eventType, knownLimit, typesText(slices.Compact(known), eventType)), nil
 }
 
-// unknownLane says that a name is neither a known type nor that of a lane with settings or pending events.
+// unknownLane says that a name is neither a known type nor that of a lane in one, nor that of one with settings or pending events.
 func (t *tables) unknownLane(ctx context.Context, env *environment, database querier, name string) (string, error) {
-	unknown, err := t.unknownType(ctx, env, database, name)
+	eventType, _, within := strings.Cut(name, "/")
+	unknown, err := t.unknownType(ctx, env, database, eventType)
 	if err != nil || unknown == "" {
 		return "", err
 	}
@@ -242,6 +243,9 @@ func (t *tables) unknownLane(ctx context.Context, env *environment, database que
 	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(known) > 0 {
 		return "", err
+	}
+	if within {
+		unknown = fmt.Sprintf("the lane %q is not known: it has no settings and no pending event, and %s", name, unknown)
 	}
 	return unknown, nil
 }
