@@ -65,6 +65,13 @@ func (p *progress) say(line string) {
 	fmt.Fprintln(p.out, line)
 }
 
+// restart begins to count other things.
+func (p *progress) restart(things string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.things, p.begun = things, time.Now()
+}
+
 // end takes the line away that is to be written over.
 func (p *progress) end() {
 	p.mu.Lock()

@@ -56,6 +56,10 @@ func TestProgressOfABackfillCountsUsers(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		p.update(tally{Created: 2000, Refused: 1})
 		require.Equal(t, "2,001 users  100/s  1 refused\n", out.String())
+		p.restart("users rolled out")
+		time.Sleep(10 * time.Second)
+		p.update(tally{Created: 3000})
+		require.Contains(t, out.String(), "\n3,000 users rolled out  300/s\n")
 	})
 }
 

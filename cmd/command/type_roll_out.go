@@ -79,7 +79,8 @@ func (c *rollOutType) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	show := newProgress(env.errs, new(input))
-	show.things = "users"
+	begun := show.begun
+	show.things = "users of the dry run"
 	options.Progress = func(done ops.RollOutResult) {
 		show.update(tally{Created: done.Users, Refused: done.RefusedUsers})
 	}
@@ -89,6 +90,7 @@ func (c *rollOutType) Run(ctx context.Context, env *environment) error {
 	result, err := ops.RollOut(ctx, scheduler, c.Type, dry)
 	report.Would = rollOutCountsOf(result.RollOutCounts)
 	if !c.DryRun && err == nil {
+		show.restart("users rolled out")
 		result, err = ops.RollOut(ctx, scheduler, c.Type, options)
 		done := rollOutCountsOf(result.RollOutCounts)
 		report.Done = &done
@@ -98,7 +100,7 @@ func (c *rollOutType) Run(ctx context.Context, env *environment) error {
 	if report.Done == nil && !c.DryRun {
 		report.Next = c.After // no user was processed
 	}
-	report.Seconds = time.Since(show.begun).Seconds()
+	report.Seconds = time.Since(begun).Seconds()
 	return cmp.Or(err, env.report(c.JSON, report, func() error { return report.write(env) }), report.verdict())
 }
 
