@@ -2,9 +2,10 @@
 --   @name text · @zone text · @type text · @detached text (these name the series of its events) · @until timestamptz (when users were created)
 --   @attributes text (JSON; NULL: any) · @locale text ('': any) · @listed boolean · @scan bigint (users to look at) · @limit bigint
 --   @token uuid (of the lease)
--- Locks nothing. Returns nothing if the broadcast is not storing or has another lease. Otherwise it returns the users; the last user who was
--- looked at, or NULL; how many were looked at; and of the zone, whether the page is its first one, how often it was read before, how many users
--- were locked on earlier pages, and when this reading was due. Subqueries make the planner look users up one by one.
+-- Locks nothing. Returns nothing if the broadcast is not storing or has another lease. Otherwise it returns the users, the last user who was
+-- looked at (or NULL), and how many were looked at. It also returns whether the page is the first one of the zone, and how often the zone was
+-- read before. The last columns are how many users were locked on earlier pages, and when this reading was due. Subqueries make the planner
+-- look users up one by one.
 WITH at AS MATERIALIZED (
     SELECT z.position, z.reads, z.next_at, CASE WHEN z.position IS NULL THEN 0::bigint ELSE z.locked END AS locked
     FROM :"schema".broadcast_zones z
